@@ -14,6 +14,7 @@ from tilewright.frontend.builder import ModelBuilder, Value
 from tilewright.frontend.imported import Imported
 from tilewright.targets.atlas.profile import Profile, load_profile
 
+BATCHES = (1, 1, 1, 2, 3, 5, 8)
 ROWS = (1, 2, 31, 33, 50, 64, 97, 130, 162, 194, 197, 241, 256, 290, 385, 512, 610)
 WIDTHS = (32, 40, 64, 96, 100, 128, 192, 256, 320)
 KIBIBYTES = (64, 96, 128, 192, 256)
@@ -40,7 +41,7 @@ def drawn(seed: int) -> Drawn:
 
 
 def _tokens(net: ModelBuilder, rng: random.Random) -> str:
-    batch, rows, width = rng.choice((1, 1, 1, 2, 3)), rng.choice(ROWS), rng.choice(WIDTHS)
+    batch, rows, width = rng.choice(BATCHES), rng.choice(ROWS), rng.choice(WIDTHS)
     x, said = net.input("x", (batch, rows, width)), [f"{batch}x{rows}x{width}"]
     layers = rng.choice((1, 1, 2))
     kinds = [

@@ -64,6 +64,23 @@ def test_encoders(batch: int, rows: int, stacked: bool, base: str) -> None:
     assert not steps["out"].options.get("stacked")  # heads lie matrix by matrix
 
 
+@pytest.mark.parametrize(("width", "kibibytes", "names"), [(256, 144, "q k v"), (128, 72, "v out")])
+def test_heads_of_some_matrices_at_a_time(width: int, kibibytes: int, names: str) -> None:
+    """Three of five are on chip while weights pass by, then the last two."""
+    net = ModelBuilder("decoder", seed=3)
+    x = net.input("x", (5, 70, width))
+    n = net.rms_norm(x, "norm")
+    q, k, v = (
+        net.heads(net.linear(n, heads * 32, name), heads)
+        for name, heads in (("q", 4), ("k", 2), ("v", 2))
+    )
+    tables = net.rotary_tables(70, 32)
+    y = net.attention(net.rope(q, tables), net.rope(k, tables), v, causal=True)
+    net.output("y", x + net.linear(y, width, "out"))
+    steps = verified(net.build(), small(kibibytes))
+    assert all(steps[name].options["matrices"] == 3 for name in names.split())
+
+
 def test_gates_of_a_batch_in_parts() -> None:
     steps = verified(gated(10, 97, 96, 130), small(128))
     gate = steps["gate_proj+up_proj"].options

@@ -9,6 +9,7 @@ third way moves everything once, where the weights fit: a few rows at a time pas
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.targets.atlas.profile import Profile
@@ -64,6 +65,12 @@ def below_each_other(batch: int, rows: int, layout: Layout) -> int:
     0 where they do not, or there is one only."""
     plain = layout.arrangement is None and layout.order == "tiles" and len(layout.shape) == 3
     return batch * padded(rows) if batch > 1 and plain else 0
+
+
+def most_together(batch: int, fits: Callable[[int], bool]) -> int:
+    """The most matrices of a batch that fit together, in as equal groups as there can be."""
+    most = max((n for n in range(1, batch + 1) if fits(n)), default=1)
+    return -(-batch // -(-batch // most))
 
 
 def padded(size: int) -> int:

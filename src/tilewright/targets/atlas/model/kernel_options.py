@@ -50,6 +50,9 @@ Stacked = Annotated[
         False,
     ),
 ]
+Matrices = Annotated[
+    int, Option("with rows: so many matrices of a batch together, not one after the other", 1, 1)
+]
 Resident = Annotated[
     bool, Option("all weights are brought to the chip first; then rows pass by them", False)
 ]
@@ -95,6 +98,7 @@ class NormOptions(TypedDict):
     passes: Passes
     weight: Annotated[bool, Option("columns are multiplied by the row `weight`", False)]
     bias: Annotated[bool, Option("the row `bias` is added", False)]
+    stacked: Stacked
 
 
 class SoftmaxOptions(TypedDict):
@@ -228,6 +232,7 @@ class LinearOptions(TypedDict):
             None,
         ),
     ]
+    matrices: Matrices
     stacked: Stacked
     resident: Resident
     together: Together
@@ -277,7 +282,7 @@ def norm_of(o: GatedOptions) -> NormOptions:
     assert o["norm"] is not None
     return NormOptions(
         kind=o["norm"], epsilon=o["epsilon"], out="fp8", factor=o["norm_factor"],
-        weight=False, bias=False, guarded=True, passes=False,
+        weight=False, bias=False, guarded=True, passes=False, stacked=False,
     )  # fmt: skip
 
 
@@ -295,6 +300,7 @@ class ProjectOptions(TypedDict):
         int | None, Option("the columns of a head that are rotated, if more follow", None)
     ]
     rows: Annotated[int | None, Option("as of gated", None)]
+    matrices: Matrices
     resident: Resident
     together: Together
 
@@ -370,7 +376,7 @@ def linear_of(o: AttentionLinearOptions) -> LinearOptions:
     return LinearOptions(
         out=o["out"], scale=o["scale"], bias=o["bias"], activation=o["activation"],
         factor=o["factor"], residual=o["residual"], precise=None, heads=True, rows=o["rows"],
-        depth=None, resident=False, stacked=False, together=None, blocks=False,
+        depth=None, resident=False, stacked=False, together=None, blocks=False, matrices=1,
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from tilewright.targets.atlas.model.kernels import (
     given,
     normed_rows,
 )
+from tilewright.targets.atlas.model.kernels_matrices import by_columns as by_columns_of
 from tilewright.targets.atlas.model.kernels_products import HIGH
 from tilewright.targets.atlas.model.kernels_resident import by_columns
 from tilewright.targets.atlas.model.typed_options import needed
@@ -150,13 +151,23 @@ def linear(o: LinearOptions):
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, rows):
                         tile(b, m, n, finishing)
+        elif o["matrices"] > 1:
+            block = row_blocks(out.M, deep)
+            by_columns_of(
+                t, o["matrices"], block, lambda x, b, m: _contraction(x, b, m, w.K, heads), finish
+            )
         else:
-            for b in tw.each(out.B):
-                for m in tw.grid(out.M, rows):
-                    for n in tw.grid(out.N):
-                        tile(b, m, n)
+            _rows_one_by_one(t, rows, tile)
 
     return specs, body
+
+
+def _rows_one_by_one(t: Tensors, rows: int, tile: Callable[[Any, Any, Any], None]) -> None:
+    """Blocks of so many rows, each past all columns of weights."""
+    for b in tw.each(t["out"].B):
+        for m in tw.grid(t["out"].M, rows):
+            for n in tw.grid(t["out"].N):
+                tile(b, m, n)
 
 
 def _spread_once(t: Tensors, n: Any) -> dict[str, Any]:
@@ -220,10 +231,11 @@ def _contraction(a: Any, b: Any, m: Any, deep: int, heads: bool) -> Iterator[tup
         for k in tw.steps(deep, unroll=True):
             yield a[b, m, k], k
         return
-    width = -(-a.D // SIDE)
-    for h in range(a.H):
+    count, columns = a.shape[1], a.shape[-1]
+    width = -(-columns // SIDE)
+    for h in range(count):
         for d in range(width):
-            yield a[b, h, m, Block(d, 1, a.D)], Block(h * width + d, 1, deep)
+            yield a[b, h, m, Block(d, 1, columns)], Block(h * width + d, 1, deep)
 
 
 def add_in_parts(t: Tensors, o: LinearOptions, finish: Callable[..., None]) -> None:

@@ -16,6 +16,7 @@ from tilewright.targets.atlas.model.blocking import (
     Cut,
     below_each_other,
     cut,
+    most_together,
     padded,
     rows_pass_by,
     staged_rows,
@@ -64,6 +65,8 @@ class Products:
         parts, stacked = self._cut(a, (batch, rows), weight.shape, sums=not kept, heads=heads)
         if stacked:
             options["stacked"] = True
+        if heads and parts and not kept and batch > 1 and rows <= parts.rows:
+            options["matrices"] = self._together(batch, rows, weight.shape)
         other = batch * rows * columns * (1 + (dtype == "bf16") + 2 * (residual is not None))
         if (
             parts is not None
@@ -129,6 +132,13 @@ class Products:
         stacked = below_each_other(batch, rows, a.layout)
         parts = cut(stacked or rows, deep, columns, self.at.profile, sums)
         return parts, stacked if parts or rows % SIDE == 0 else 0
+
+    def _together(self, batch: int, rows: int, weight: tuple[int, ...]) -> int:
+        """How many matrices of a batch are on chip while weights pass by."""
+        deep, columns = weight
+        return most_together(
+            batch, lambda n: not cut(n * padded(rows), deep, columns, self.at.profile, sums=False)
+        )
 
     def _left_out(
         self, linear: Linear, a: Tensor, weight: np.ndarray, fixed: bool
@@ -307,6 +317,8 @@ class Products:
         kind, epsilon = _kind_of(node)
         x = self.at.bf16(node.inputs["x"])
         shape = self.at.canonical(shape_of(node.result))
+        stacked = bool(shape[1] % SIDE == 0 and below_each_other(*shape[:2], x.layout))
+        options: dict[str, Any] = {"stacked": True} if stacked else {}
         operands = {"x": x}
         if dtype == "fp8" and not whole:
             scale = self.at.magnitude(node.inputs["x"], Normed(kind, epsilon), node.result)
@@ -316,7 +328,7 @@ class Products:
             deferred = {"factor": inverse_of(scale)}
             return self.at.call(
                 node.layer or kind + "_norm", "norm", operands, out, (node,), 0, deferred,
-                kind=kind, epsilon=epsilon, out="fp8",
+                kind=kind, epsilon=epsilon, out="fp8", **options,
             )  # fmt: skip
         scale = self.at.magnitude(node.result) if dtype == "fp8" else None
         for role in ("weight", "bias"):
@@ -336,7 +348,7 @@ class Products:
         return self.at.call(
             node.layer or kind + "_norm", "norm", operands, out, (node,), 0, deferred,
             kind=kind, epsilon=epsilon, out=dtype,
-            weight="weight" in operands, bias="bias" in operands,
+            weight="weight" in operands, bias="bias" in operands, **options,
         )  # fmt: skip
 
     def gated(self, node: Node, shape: tuple[int, int, int]) -> Tensor | None:

@@ -28,6 +28,6 @@ def cut_smaller(call: Launch) -> bool:
         call.options["depth"] = depth - SIDE
     else:
         return False
-    for option in ("together", "resident"):
+    for option in ("together", "resident", "matrices"):
         call.options.pop(option, None)
     return True

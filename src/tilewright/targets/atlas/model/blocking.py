@@ -67,6 +67,13 @@ def below_each_other(batch: int, rows: int, layout: Layout) -> int:
     return batch * padded(rows) if batch > 1 and plain else 0
 
 
+def weights_wait(rows: int, profile: Profile) -> bool:
+    """Whether a tile of weights takes longer to arrive than so many rows take to pass by it."""
+    return -(-rows // SIDE) * profile.timing["tensor_load"].interval * 4 / 3 < profile.dma.ticks(
+        KIB
+    )
+
+
 def most_together(batch: int, fits: Callable[[int], bool]) -> int:
     """The most matrices of a batch that fit together, in as equal groups as there can be."""
     most = max((n for n in range(1, batch + 1) if fits(n)), default=1)

@@ -11,7 +11,13 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.targets.atlas.kernels.attention import together_causal
-from tilewright.targets.atlas.model.blocking import most_together, padded, rows_pass_by, staged_rows
+from tilewright.targets.atlas.model.blocking import (
+    most_together,
+    padded,
+    rows_pass_by,
+    staged_rows,
+    weights_wait,
+)
 from tilewright.targets.atlas.model.caches import TOGETHER, Handing, cache_of, cached, staged
 from tilewright.targets.atlas.model.calls import (
     ONE,
@@ -379,7 +385,8 @@ class Heads:
         if parts is None and batch > 1:  # matrix by matrix, where they do not fit together
             fits = staged_rows(batch * whole, deep, across, together, self.at.profile) is None
             parts = None if fits else whole
-        if parts == whole and batch > 1 and options.get("rope") != "batch":
+        alone = options.get("rope") == "batch" or not weights_wait(rows, self.at.profile)
+        if parts == whole and batch > 1 and not alone:
 
             def fit_together(n: int) -> bool:
                 return staged_rows(n * whole, deep, across, together, self.at.profile) is None

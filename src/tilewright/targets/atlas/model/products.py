@@ -20,6 +20,7 @@ from tilewright.targets.atlas.model.blocking import (
     padded,
     rows_pass_by,
     staged_rows,
+    weights_wait,
 )
 from tilewright.targets.atlas.model.calls import (
     ONE,
@@ -65,7 +66,8 @@ class Products:
         parts, stacked = self._cut(a, (batch, rows), weight.shape, sums=not kept, heads=heads)
         if stacked:
             options["stacked"] = True
-        if heads and parts and not kept and batch > 1 and rows <= parts.rows:
+        apart = heads and not kept and batch > 1 and parts is not None and rows <= parts.rows
+        if apart and weights_wait(rows, self.at.profile):
             options["matrices"] = self._together(batch, rows, weight.shape)
         other = batch * rows * columns * (1 + (dtype == "bf16") + 2 * (residual is not None))
         if (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from types import CodeType
 from typing import Any
 
@@ -25,6 +26,7 @@ from tilewright.dialects.xdsl_api import (
     IndexType,
     IntAttr,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
     Operation,
     Region,
@@ -108,6 +110,7 @@ class Recorder(Backend):
         self._index: dict[int, SSAValue] = {}
         self.loops = 0  # opened so far
         self._line: int | None = None
+        self._locations: dict[int, FileLineColLoc] = {}
         self.written_steps = 0  # the most steps unrolled
         self.read_back: set[str] = set()  # outputs that are read as well
         self.launches = 0
@@ -145,8 +148,11 @@ class Recorder(Backend):
         self.module.verify()
 
     def _location(self, line: int) -> FileLineColLoc:
-        name = StringAttr(self.code.co_filename)
-        return FileLineColLoc(name, IntAttr(line), IntAttr(0))
+        known = self._locations.get(line)
+        if known is None:
+            name = StringAttr(self.code.co_filename)
+            known = self._locations[line] = FileLineColLoc(name, IntAttr(line), IntAttr(0))
+        return known
 
     def _emit(self, op: Operation, line: int | None = None) -> Any:
         op.location = self._location(line or self._line or self.line())
@@ -171,7 +177,7 @@ class Recorder(Backend):
     # --- operations ---------------------------------------------------------------------
 
     def launcher(self, family: str, dtype: str, kind: str, **attributes: Any) -> Launch:
-        result = TensorType(element(dtype), self.shapes[kind])
+        result = tile_type(dtype, self.shapes[kind])
         given = {name: _attribute(value) for name, value in attributes.items()}
         if family.startswith("reduction_") and kind == "column":
             given["keepdims"] = UnitAttr()
@@ -203,12 +209,11 @@ class Recorder(Backend):
         shape = tuple(result.get_shape())
         shapes = [_shape(v) for v in inputs]
         if family.startswith(("elementwise_", "cast")) and any(s != shape for s in shapes):
-            maps = [AffineMapAttr(_map(s, shape)) for s in shapes]
-            attributes = {**attributes, "operand_maps": ArrayAttr(maps)}
+            attributes = {**attributes, "operand_maps": _maps(tuple(shapes), shape)}
         op = UKernelLaunchOp.create(
             operands=list(inputs),
             result_types=[result],
-            properties={"symbol": StringAttr(symbol_for(family))},
+            properties={"symbol": _symbol(family)},
             attributes=attributes,
         )
         return self._emit(op, line)
@@ -225,7 +230,7 @@ class Recorder(Backend):
             attributes["unit"] = IntegerAttr(unit, i64)
         family = "matmul" + part.get((first, last), "_acc_mid")
         return self._launch(
-            family, inputs, TensorType(element(self.value), self.shapes["full"]), attributes, line
+            family, inputs, tile_type(self.value, self.shapes["full"]), attributes, line
         )
 
     # --- tensors ------------------------------------------------------------------------
@@ -287,19 +292,19 @@ class Recorder(Backend):
         static, dynamic = self._offsets(index)
         sizes = [1] * (len(index) - len(shape)) + list(shape)
         return {
-            "static_offsets": DenseArrayBase.from_list(i64, static),
-            "static_sizes": DenseArrayBase.from_list(i64, sizes),
-            "static_strides": DenseArrayBase.from_list(i64, [1] * len(sizes)),
+            "static_offsets": _numbers(tuple(static)),
+            "static_sizes": _numbers(tuple(sizes)),
+            "static_strides": _numbers((1,) * len(sizes)),
         }, dynamic
 
     def read(self, target: Tensor, index: list[Any], kind: str) -> SSAValue:
         shape = self.shapes[kind]
         properties, dynamic = self._slice(index, shape)
         segments = (1, len(dynamic), 0, 0)
-        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
+        properties["operandSegmentSizes"] = _numbers(segments, i32)
         op = tensor.ExtractSliceOp.create(
             operands=[self._source(target), *dynamic],
-            result_types=[TensorType(element(target.dtype), shape)],
+            result_types=[tile_type(target.dtype, shape)],
             properties=properties,
         )
         return self._emit(op)
@@ -331,7 +336,7 @@ class Recorder(Backend):
         into = self._output(target.name, self.inner)
         properties, dynamic = self._slice(index, _shape(value))
         segments = (1, 1, len(dynamic), 0, 0)
-        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
+        properties["operandSegmentSizes"] = _numbers(segments, i32)
         op = tensor.InsertSliceOp.create(
             operands=[value, into, *dynamic], result_types=[into.type], properties=properties
         )
@@ -358,6 +363,32 @@ class Recorder(Backend):
 def element(dtype: str) -> Attribute:
     """The element type of a format."""
     return ELEMENTS[family_of(dtype)]
+
+
+# Attributes never change, and most operations of a trace have the same few: made once, they are
+# checked once, and the printer spells them once.
+
+
+@cache
+def tile_type(dtype: str, shape: tuple[int, ...]) -> TensorType:
+    """The type of a tile."""
+    return TensorType(element(dtype), shape)
+
+
+@lru_cache(maxsize=1 << 14)
+def _numbers(values: tuple[int, ...], kind: IntegerType = i64) -> DenseArrayBase:
+    return DenseArrayBase.from_list(kind, values)
+
+
+@cache
+def _symbol(family: str) -> StringAttr:
+    return StringAttr(symbol_for(family))
+
+
+@cache
+def _maps(shapes: tuple[tuple[int, ...], ...], result: tuple[int, ...]) -> ArrayAttr:
+    """How operands of these shapes are read for a result of that shape."""
+    return ArrayAttr([AffineMapAttr(_map(shape, result)) for shape in shapes])
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:

@@ -225,9 +225,9 @@ class Recorder(Backend):
         inputs = (a, b) if start is None else (a, b, start)
         attributes: dict[str, Attribute] = {}
         if not (first and last):
-            attributes["slot"] = IntegerAttr(slot, i64)
+            attributes["slot"] = _integer(slot)
         if first:
-            attributes["unit"] = IntegerAttr(unit, i64)
+            attributes["unit"] = _integer(unit)
         family = "matmul" + part.get((first, last), "_acc_mid")
         return self._launch(
             family, inputs, tile_type(self.value, self.shapes["full"]), attributes, line
@@ -411,7 +411,12 @@ def _attribute(value: Any) -> Attribute:
     if value is True:
         return UnitAttr()
     if isinstance(value, tuple):
-        return DenseArrayBase.from_list(i64, value)
+        return _numbers(value)
     if isinstance(value, float):
         return FloatAttr(value, f64)
+    return _integer(value)
+
+
+@lru_cache(maxsize=1 << 10)
+def _integer(value: int) -> IntegerAttr:
     return IntegerAttr(value, i64)

@@ -202,7 +202,7 @@ class Recorder(Backend):
         if self.most_launches is not None and self.launches > self.most_launches:
             raise self.error(
                 "TW1680",
-                f"written out, {self.name} is more than {self.most_launches:,} operations on "
+                f"unrolled, {self.name} is more than {self.most_launches:,} operations on "
                 f"tiles; no instruction memory of {self.machine.name} holds them",
                 "use loops (tw.grid) around smaller blocks",
             )

@@ -26,7 +26,7 @@ class Problem:
     channel: int = -1  # waiting for this DMA channel cures it
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Access:
     """What the instruction in decode is about to do with memory and when."""
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tilewright.dialects.xdsl_api import (
     Attribute,
     DenseArrayBase,
+    IntegerType,
     ModuleOp,
     Operation,
     Printer,
@@ -76,7 +77,9 @@ class _Printer(Printer):
         write(f" {word} ")
         self.print_attribute(last)
 
-    def _print_places(self, dynamic: Sequence[SSAValue], static: DenseArrayBase) -> None:
+    def _print_places(
+        self, dynamic: Sequence[SSAValue], static: DenseArrayBase[IntegerType]
+    ) -> None:
         """Numbers, and names where they are not known before."""
         values, between = iter(dynamic), "["
         for number in static.get_values():

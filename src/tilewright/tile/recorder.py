@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.kernel_symbols import symbol_for
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import (
-    AffineConstantExpr,
-    AffineDimExpr,
-    AffineMap,
-    AffineMapAttr,
-    ArrayAttr,
     Attribute,
     BlockArgument,
-    DenseArrayBase,
     FileLineColLoc,
-    FloatAttr,
     IndexType,
     IntAttr,
     IntegerAttr,
-    IntegerType,
     ModuleOp,
     Operation,
     Region,
@@ -35,30 +25,31 @@ from tilewright.dialects.xdsl_api import (
     TensorType,
     UnitAttr,
     arith,
-    bf16,
-    f8E4M3FN,
-    f16,
-    f64,
     func,
-    i8,
     i32,
-    i64,
     tensor,
 )
 from tilewright.dialects.xdsl_api import (
     Block as IRBlock,
 )
 from tilewright.errors import TilewrightError
+from tilewright.tile.attributes import (
+    attribute,
+    element,
+    integer,
+    integers,
+    operand_maps,
+    symbol,
+    tile_type,
+)
 from tilewright.tile.backend import Backend, Launch
 from tilewright.tile.blocks import Single
-from tilewright.tile.formats import family as family_of
 from tilewright.tile.layouts import Layout
 from tilewright.tile.machine import TileMachine
 from tilewright.tile.states import Carrier
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
-ELEMENTS = {"bf16": bf16, "fp8": f8E4M3FN, "f16": f16, "i8": i8}
 INDEX = IndexType()
 DYNAMIC = -(2**63)
 
@@ -178,7 +169,7 @@ class Recorder(Backend):
 
     def launcher(self, family: str, dtype: str, kind: str, **attributes: Any) -> Launch:
         result = tile_type(dtype, self.shapes[kind])
-        given = {name: _attribute(value) for name, value in attributes.items()}
+        given = {name: attribute(value) for name, value in attributes.items()}
         if family.startswith("reduction_") and kind == "column":
             given["keepdims"] = UnitAttr()
         if ":" in dtype:  # a step, which types of the IR do not have
@@ -209,11 +200,11 @@ class Recorder(Backend):
         shape = tuple(result.get_shape())
         shapes = [_shape(v) for v in inputs]
         if family.startswith(("elementwise_", "cast")) and any(s != shape for s in shapes):
-            attributes = {**attributes, "operand_maps": _maps(tuple(shapes), shape)}
+            attributes = {**attributes, "operand_maps": operand_maps(tuple(shapes), shape)}
         op = UKernelLaunchOp.create(
             operands=list(inputs),
             result_types=[result],
-            properties={"symbol": _symbol(family)},
+            properties={"symbol": symbol(family)},
             attributes=attributes,
         )
         return self._emit(op, line)
@@ -225,9 +216,9 @@ class Recorder(Backend):
         inputs = (a, b) if start is None else (a, b, start)
         attributes: dict[str, Attribute] = {}
         if not (first and last):
-            attributes["slot"] = _integer(slot)
+            attributes["slot"] = integer(slot)
         if first:
-            attributes["unit"] = _integer(unit)
+            attributes["unit"] = integer(unit)
         family = "matmul" + part.get((first, last), "_acc_mid")
         return self._launch(
             family, inputs, tile_type(self.value, self.shapes["full"]), attributes, line
@@ -292,16 +283,16 @@ class Recorder(Backend):
         static, dynamic = self._offsets(index)
         sizes = [1] * (len(index) - len(shape)) + list(shape)
         return {
-            "static_offsets": _numbers(tuple(static)),
-            "static_sizes": _numbers(tuple(sizes)),
-            "static_strides": _numbers((1,) * len(sizes)),
+            "static_offsets": integers(tuple(static)),
+            "static_sizes": integers(tuple(sizes)),
+            "static_strides": integers((1,) * len(sizes)),
         }, dynamic
 
     def read(self, target: Tensor, index: list[Any], kind: str) -> SSAValue:
         shape = self.shapes[kind]
         properties, dynamic = self._slice(index, shape)
         segments = (1, len(dynamic), 0, 0)
-        properties["operandSegmentSizes"] = _numbers(segments, i32)
+        properties["operandSegmentSizes"] = integers(segments, i32)
         op = tensor.ExtractSliceOp.create(
             operands=[self._source(target), *dynamic],
             result_types=[tile_type(target.dtype, shape)],
@@ -336,7 +327,7 @@ class Recorder(Backend):
         into = self._output(target.name, self.inner)
         properties, dynamic = self._slice(index, _shape(value))
         segments = (1, 1, len(dynamic), 0, 0)
-        properties["operandSegmentSizes"] = _numbers(segments, i32)
+        properties["operandSegmentSizes"] = integers(segments, i32)
         op = tensor.InsertSliceOp.create(
             operands=[value, into, *dynamic], result_types=[into.type], properties=properties
         )
@@ -360,63 +351,6 @@ class Recorder(Backend):
         return argument
 
 
-def element(dtype: str) -> Attribute:
-    """The element type of a format."""
-    return ELEMENTS[family_of(dtype)]
-
-
-# Attributes never change, and most operations of a trace have the same few: made once, they are
-# checked once, and the printer spells them once.
-
-
-@cache
-def tile_type(dtype: str, shape: tuple[int, ...]) -> TensorType:
-    """The type of a tile."""
-    return TensorType(element(dtype), shape)
-
-
-@lru_cache(maxsize=1 << 14)
-def _numbers(values: tuple[int, ...], kind: IntegerType = i64) -> DenseArrayBase:
-    return DenseArrayBase.from_list(kind, values)
-
-
-@cache
-def _symbol(family: str) -> StringAttr:
-    return StringAttr(symbol_for(family))
-
-
-@cache
-def _maps(shapes: tuple[tuple[int, ...], ...], result: tuple[int, ...]) -> ArrayAttr:
-    """How operands of these shapes are read for a result of that shape."""
-    return ArrayAttr([AffineMapAttr(_map(shape, result)) for shape in shapes])
-
-
 def _shape(value: SSAValue) -> tuple[int, ...]:
     assert isinstance(value.type, TensorType)
     return tuple(value.type.get_shape())
-
-
-def _map(shape: tuple[int, ...], result: tuple[int, ...]) -> AffineMap:
-    """How an operand of this shape is read for a result of that shape."""
-    rank = len(result)
-    if shape == result:
-        return AffineMap.identity(rank)
-    d0, d1 = AffineDimExpr(0), AffineDimExpr(1)
-    if len(shape) == 1:  # one number for all, as a row, fits a column too
-        return AffineMap(rank, 0, (d1 if result[-1] == shape[0] else d0,))
-    return AffineMap(rank, 0, (d0, AffineConstantExpr(0)))
-
-
-def _attribute(value: Any) -> Attribute:
-    if value is True:
-        return UnitAttr()
-    if isinstance(value, tuple):
-        return _numbers(value)
-    if isinstance(value, float):
-        return FloatAttr(value, f64)
-    return _integer(value)
-
-
-@lru_cache(maxsize=1 << 10)
-def _integer(value: int) -> IntegerAttr:
-    return IntegerAttr(value, i64)

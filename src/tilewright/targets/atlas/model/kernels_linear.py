@@ -264,7 +264,7 @@ def rows_in_parts(
     a: Any, rows: int, norm: Callable[[Any], Any] | None = None
 ) -> Iterator[tuple[Any, Block, Any]]:
     """Parts of so many rows of a [B, M, K]: the index in the batch, the part, and its rows, which are
-    on chip while all weights pass by. A few parts are written out: a loop around all that is done with
+    on chip while all weights pass by. A few parts are unrolled: a loop around all that is done with
     one needs many pointers, and many parts much room. norm: of whole rows, where a is bf16."""
     left = tw.scratch(tw.fp8[min(rows, a.M), a.K], on_chip=True)
     for b in tw.each(a.B):

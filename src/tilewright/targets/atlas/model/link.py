@@ -53,7 +53,6 @@ class Linked:
     order: list[int] = field(default_factory=list)  # segments as they run
     spans: list[tuple[int, int, int]] = field(default_factory=list)  # call -> segment, words
     data: list[list[tuple[int, bytes]]] = field(default_factory=list)  # call -> constants in DRAM
-    schedules: dict[str, str] = field(default_factory=dict)  # npu_schedule IR by call name
     dram_end: int = 0
 
 

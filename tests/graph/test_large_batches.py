@@ -134,3 +134,9 @@ def test_many_parts_are_a_loop() -> None:
 def test_blocks_on_machines_with_little_room(seed: int) -> None:
     block = drawn(seed)
     verified(block.model, block.profile)
+
+
+def test_padding_that_nobody_wrote_reaches_no_attention() -> None:
+    """Values that stay on chip have rows beyond their edge, which a product made of whole tiles."""
+    steps = verified(drawn(50010).model, drawn(50010).profile)
+    assert steps["layers.0.attention1.v_proj"].options["resident"]

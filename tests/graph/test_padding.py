@@ -8,8 +8,10 @@ from kernel_runs import assert_same, content_among_nan, simulated
 
 import tilewright as tw
 from tilewright.frontend.builder import ModelBuilder
+from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment
 from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.targets.atlas.model.padding_moves import READ_TILES, Moves, unwritten
+from tilewright.targets.atlas.model.residency import ResidencyInterval
 from tilewright.tile.layouts import Layout
 
 CHAIN = {
@@ -96,7 +98,7 @@ def test_who_leaves_padding_in_dram():
     assert moves.inside(few, "w", few.operands["w"])
     assert not moves.inside(call("linear", 50, result(50), together=3), "w", few.operands["w"])
     assert not moves.inside(few, "out", few.output)
-    assert unwritten([few, many]) == {few.output}
+    assert unwritten([few, many], BufferAssignment()) == {few.output}
     alone = Moves(frozenset(), frozenset({few.output}))
     assert alone.inside(few, "out", few.output)
 
@@ -105,7 +107,22 @@ def test_results_that_others_read_in_other_ways_are_written_whole():
     made = call("linear", 1, result(1))
     for kernel, expected in (("split_heads", {made.output}), ("move", set())):
         reader = Launch(kernel, kernel, {"x": made.output}, result(64), {}, (), 0, None, None)
-        assert unwritten([made, reader]) == expected
+        assert unwritten([made, reader], BufferAssignment()) == expected
+
+
+@pytest.mark.parametrize("option", [{"together": 3}, {"resident": True}, {"stacked": True}])
+def test_results_for_readers_of_whole_tiles_are_written_whole(option):
+    """But where what is beyond the edge gets no further than to DRAM that nobody looks at."""
+    made = call("linear", 50, result(50))
+    readers = [call("linear", 50, result(50), **option) for _ in range(2)]
+    for reader, source in zip(readers, (made, readers[0]), strict=True):
+        reader.operands = {**reader.operands, "a": source.output}
+    calls = [made, *readers]
+    assert unwritten(calls, BufferAssignment()) == {one.output for one in calls}
+    stay = ResidencyInterval(readers[1].output, 2, 2, whole=True)
+    assert not unwritten(calls, BufferAssignment(stays={readers[1].output: stay})) - {
+        readers[1].output
+    }
 
 
 def test_a_model_of_one_row_moves_little_more_than_its_weights():

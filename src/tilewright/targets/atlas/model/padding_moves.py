@@ -21,6 +21,8 @@ SEVERAL = (
     "depth",
     "resident",
 )  # options with loops around the loop that loads weights
+# Options with which a call reads whole tiles also at the end of its rows.
+WHOLE_TILES = ("together", "resident", "stacked")
 MUCH_PADDING = 1 / 60  # of the rows of a tensor
 # Kernels that read whole tiles, so that they can leave out what lies beyond an edge.
 READ_TILES = (
@@ -47,7 +49,7 @@ class Moves:
         }
         written = {call.output for call in calls}
         one_way = {t for t in read ^ written if t.layout.arrangement is None}
-        return Moves(unwritten(calls), frozenset(one_way))
+        return Moves(unwritten(calls, places), frozenset(one_way))
 
     def inside(self, call: Launch, parameter: str, tensor: StoredTensor) -> bool:
         """Whether a call moves only what lies inside a tensor's edges. That takes transfers of their
@@ -69,23 +71,27 @@ def _has_much_padding(tensor: StoredTensor) -> bool:
     return -rows % SIDE >= MUCH_PADDING * rows
 
 
-def unwritten(calls: Sequence[Launch]) -> frozenset[StoredTensor]:
+def unwritten(calls: Sequence[Launch], places: BufferAssignment) -> frozenset[StoredTensor]:
     """Results with much padding: nobody here looks at it, and the host never does."""
     readers: dict[StoredTensor, list[Launch]] = {}
     for call in calls:
         for tensor in call.operands.values():
             readers.setdefault(tensor, []).append(call)
-    return frozenset(
+    found = {
         call.output
         for call in calls
         if call.output.kind in ("activation", "input", "output")  # loops write inputs again
         and call.output.layout.arrangement is None
         and call.output.layout.order in ("tiles", "panels", "rows")
         and _has_much_padding(call.output)
-        and all(_leaves_out(reader) for reader in readers.get(call.output, ()))
-    )
+        and all(reader.kernel in READ_TILES for reader in readers.get(call.output, ()))
+    }
 
+    def spreads(reader: Launch) -> bool:
+        """Whether what is beyond an edge gets to where somebody looks at it."""
+        takes_all = any(reader.options.get(option) for option in WHOLE_TILES)
+        return takes_all and (reader.output not in found or reader.output in places.stays)
 
-def _leaves_out(reader: Launch) -> bool:
-    """Whether a call can leave out what lies beyond an edge: not between matrices that are one to it."""
-    return reader.kernel in READ_TILES and not reader.options.get("stacked")
+    while seen := {t for t in found if any(map(spreads, readers.get(t, ())))}:
+        found -= seen
+    return frozenset(found)

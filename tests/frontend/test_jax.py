@@ -137,6 +137,15 @@ def test_forms_are_whole(name: str) -> None:
     assert found == wanted
 
 
+def test_factors_of_a_norm_that_are_all_as_large_change_places_once() -> None:
+    """Norms in f16 stay in pieces; on a vector nothing but the root tells x from the weight."""
+    for shape in ((16,), (3, 16)):
+        x, w, gate = (jnp.asarray(floats(*shape), jnp.float16) for _ in range(3))
+        check(rms_norm_weight_first, x, w, bound=1e-2)
+        check(rms_norm, x, w, bound=1e-2)
+        check(lambda x, w, gate: rms_norm_weight_first(x, w) * gate, x, w, gate, bound=1e-2)
+
+
 def test_a_norm_in_bf16_is_one_intent() -> None:
     def norm(x: Any, w: Any) -> Any:
         wide = x.astype(jnp.float32)

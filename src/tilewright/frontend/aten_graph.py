@@ -149,7 +149,8 @@ class ExportedGraph:
 
     `weights` and `literals` map a value's name to the name the model gives it; `mutated` maps the
     model's name of a buffer to the value it holds afterwards. An output is a value or a number.
-    `live`: torch was there, and what it can break up is in pieces.
+    `live`: torch was there, and what it can break up is in pieces. `unknown`: sizes of values that
+    torch says data decides, with their symbols (`aten_sizes`).
     """
 
     source: str
@@ -162,6 +163,7 @@ class ExportedGraph:
     mutated: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, Array] = field(default_factory=dict)
     live: bool = False
+    unknown: dict[str, tuple[int | str, ...]] = field(default_factory=dict)
 
 
 def dynamic_size(

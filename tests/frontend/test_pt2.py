@@ -230,7 +230,7 @@ def retarget(old: str, new: str) -> Callable[[dict[str, Any]], None]:
     [
         ("aten.fft_fft.default", "TW6101", "has no mapping"),
         ("aten.unique_consecutive.default", "TW6102", "depends on the data"),
-        ("aten.silu_.default", "TW6106", "writes in place"),
+        ("aten.squeeze_.default", "TW6106", "writes in place"),
         ("robots.grip.default", "TW6101", "robots.grip.default has no mapping"),
     ],
 )

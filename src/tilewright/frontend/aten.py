@@ -55,6 +55,7 @@ from tilewright.frontend.aten_graph import (
     TensorInfo,
 )
 from tilewright.frontend.aten_sizes import is_number_call
+from tilewright.frontend.aten_writes import without_writes
 from tilewright.frontend.imported import Array, Imported, TensorSpec
 from tilewright.transforms.known_values import once
 
@@ -97,8 +98,9 @@ def is_mapped(target: str, complex_values: bool = False) -> bool:
 def import_graph(graph: ExportedGraph) -> Imported:
     """The graph as a module; raises errors that name the layer and the user's line."""
     load_targets()
-    check_functional(graph.nodes)
-    nodes = [composites().with_first_name(node) for node in live_nodes(graph, graph.nodes)]
+    functional = without_writes(graph)
+    check_functional(functional)
+    nodes = [composites().with_first_name(node) for node in live_nodes(graph, functional)]
     parts = without_complex(graph, nodes)
     if parts is not nodes:  # products with a part that nobody reads
         nodes = live_nodes(graph, parts)

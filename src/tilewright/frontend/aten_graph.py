@@ -149,7 +149,8 @@ class ExportedGraph:
 
     `weights` and `literals` map a value's name to the name the model gives it; `mutated` maps the
     model's name of a buffer to the value it holds afterwards. An output is a value or a number.
-    `live`: torch was there, and what it can break up is in pieces. `unknown`: sizes of values that
+    `live`: torch was there, and what it can break up is in pieces. `parameters`: the values among the
+    weights that no model changes, where the file tells. `unknown`: sizes of values that
     torch says data decides, with their symbols (`aten_sizes`).
     """
 
@@ -163,6 +164,7 @@ class ExportedGraph:
     mutated: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, Array] = field(default_factory=dict)
     live: bool = False
+    parameters: set[str] = field(default_factory=set)
     unknown: dict[str, tuple[int | str, ...]] = field(default_factory=dict)
 
 

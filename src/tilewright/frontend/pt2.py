@@ -364,6 +364,7 @@ class _Reader:
                 graph.inputs.append(body["arg"]["as_tensor"]["name"])
         elif kind == "parameter":
             graph.weights[body["arg"]["name"]] = body["parameter_name"]
+            graph.parameters.add(body["arg"]["name"])
         elif kind == "buffer":
             table = graph.weights if body.get("persistent", True) else graph.literals
             table[body["arg"]["name"]] = body["buffer_name"]

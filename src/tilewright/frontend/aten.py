@@ -61,7 +61,7 @@ from tilewright.transforms.known_values import once
 
 OPERATOR_FILES = (
     "elementwise", "activations", "movement", "borders", "rows", "products", "recurrent",
-    "windows", "resize", "creation", "indexing", "lookup", "order", "composites",
+    "windows", "resize", "creation", "indexing", "lookup", "order", "composites", "saved",
 )  # fmt: skip
 INLINE_ELEMENTS = 16  # constants up to this size stand in the text of the module
 
@@ -153,6 +153,8 @@ RANDOM = frozenset(
     ["rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "normal",
      "bernoulli", "multinomial", "poisson", "uniform", "exponential", "gamma"]
 )  # fmt: skip
+PACKED = frozenset(["_pack_padded_sequence", "_pad_packed_sequence"])
+PAD = "run the layer on the padded input, and mask what lies behind the ends"
 DRAW_OUTSIDE = "a compiled model gives the same outputs for the same inputs: draw them outside and pass them in"
 
 
@@ -172,13 +174,15 @@ def check_targets(nodes: Sequence[Node], live: bool) -> None:
     for node in nodes:
         if node.target in TARGETS or node.target in errors or is_number_call(node.target):
             continue
-        name, _, overload = node.target.removeprefix("aten.").partition(".")
+        name, _, overload = node.target.partition(".")[2].partition(".")
         if name in DATA_DEPENDENT or f"{name}.{overload}" in DATA_DEPENDENT:
             error = node.error(
                 "TW6102",
                 f"{node.target} gives a shape that depends on the data",
                 "replace it by a mask of fixed size, such as torch.where",
             )
+        elif name in PACKED:
+            error = node.error("TW6102", f"{node.target} takes as many rows as an input says", PAD)
         elif name in RANDOM:
             error = node.error("TW6101", f"{node.target} draws random numbers", DRAW_OUTSIDE)
         else:

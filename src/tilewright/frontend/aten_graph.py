@@ -168,11 +168,14 @@ class ExportedGraph:
     unknown: dict[str, tuple[int | str, ...]] = field(default_factory=dict)
 
 
+_SYMBOL = re.compile(r"Symbol\('([^']+)'[^()]*\)")  # as sympy writes one out
+
+
 def dynamic_size(
     name: str, sizes: Sequence[object], node: Node | None, source: str
 ) -> TilewrightError:
     """The error for a shape with symbols; torch calls those that depend on data u0, u1, …"""
-    text = "x".join(map(str, sizes))
+    text = _SYMBOL.sub(r"\1", "x".join(map(str, sizes)))
     if any(re.search(r"\bu\d+\b", str(size)) for size in sizes):
         code, message = "TW6102", f"the shape of {name}, {text}, depends on the data"
         hint = "keep the shape fixed and use a mask, such as torch.where"

@@ -412,9 +412,13 @@ def _outputs(torch: Any, program: Any, graph: ExportedGraph, aliases: dict[str, 
         else:
             raise TilewrightError(
                 "TW6113",
-                f"the program has an output of kind {kind}",
+                f"the model changes a parameter when it is called, {spec.target}"
+                if kind == "PARAMETER_MUTATION"
+                else f"the program has an output of kind {kind}",
                 Location(graph.source),
-                "export a model in eval mode that does not write to its inputs",
+                "set max_norm=None after normalising the table once"
+                if kind == "PARAMETER_MUTATION"
+                else "export a model in eval mode that does not write to its inputs: x = x.clone() first",
             )
     if len(names) != len(outputs):
         names = [f"output_{i}" for i in range(len(outputs))]

@@ -203,14 +203,14 @@ def test_the_tail_of_gelu() -> None:
     """x / 2 * (1 + t) with t near -1: what bf16 leaves of it is coarse, though never more than all of it."""
     net = ModelBuilder("tail", seed=3)
     x = net.input("x", (5, 64))
-    net.output("y", net.gelu(net.softmax(x) - 2.0))
+    net.output("y", net.gelu(net.softmax(x) - 3.0))
     model = net.build()
     program = tw.compile(model)
     assert program.verify(seed=0).ok
     values = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32)
     exact = Executor(model.module, model.weights).run([values])
     (limit,) = limits(model, [values], exact)
-    assert 0.05 < limit.relative < 0.6
+    assert limit.relative > 0.1
     (near,) = limits(
         _gelu_of_inputs(), [values], Executor(_gelu_of_inputs().module, {}).run([values])
     )

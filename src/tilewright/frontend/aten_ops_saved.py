@@ -258,3 +258,18 @@ def swapdims(importer: Importer, node: Node) -> Lowered:
     from tilewright.frontend.aten_ops_movement import transpose
 
     return transpose(importer, node)
+
+
+WINDOWS = {"hann": (0.5, 0.5, 0.0), "hamming": (0.54, 0.46, 0.0), "blackman": (0.42, 0.5, 0.08)}
+
+
+@lowers(*(f"{name}_window{form}" for name in WINDOWS for form in ("", ".periodic")))
+def window(importer: Importer, node: Node) -> Lowered:
+    """Sums of cosines over a stretch; a periodic one leaves out its last number."""
+    info = importer.result()
+    first, second, third = WINDOWS[node.target.split(".")[1].removesuffix("_window")]
+    size = info.shape[0]
+    turns = 2 * np.pi * np.arange(size) / max(size - (not node.get("periodic", True)), 1)
+    values = first - second * np.cos(turns) + third * np.cos(2 * turns)
+    values = np.ones(1) if size == 1 else values
+    return importer.constant(values.astype(info.dtype.storage))

@@ -20,6 +20,7 @@ FORMS = [
     "packed per head",
     "no output projection",
     "heads by a reshape alone",
+    "heads and batch in one",
     "heads as the result",
     "keys and values as results",
     "rope, part of a head",

@@ -48,6 +48,12 @@ CALLS: dict[str, Callable[..., Any]] = {
     "stft of one": lambda x: torch.stft(
         x[0], 3, 2, window=torch.ones(3), center=False, return_complex=True, onesided=False).abs(),
     "windows": lambda x: x * torch.hamming_window(5) + torch.blackman_window(5, periodic=False),
+    "uneven bags": lambda x: torch.cat([
+        F.embedding_bag(torch.tensor([0, 2, 2, 1, 0]), x, torch.tensor([0, 3, 3]), mode=mode, padding_idx=1)
+        for mode in ("sum", "mean", "max")]),
+    "weighed bags": lambda x: F.embedding_bag(
+        torch.tensor([0, 2, 2, 1]), x, torch.tensor([0, 1, 4]), mode="sum",
+        include_last_offset=True, per_sample_weights=x[0, :4]),
     "std_mean": lambda x: torch.std_mean(x, 1),
     "swapdims": lambda x: x.unflatten(1, (5, 1)).swapdims(1, 2),
 }  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dialects.intents import shape_of
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.frontend.aten_builder import Importer, Lowered, Value, lowers, wrapped
-from tilewright.frontend.aten_graph import BY_NAME, Node, Ref
+from tilewright.frontend.aten_graph import BY_NAME, Node, Ref, TensorInfo
 from tilewright.frontend.aten_ops_indexing import flattened, looked_up
 from tilewright.frontend.aten_ops_products import product
 from tilewright.frontend.aten_ops_rows import norm_of, reduced, variance
@@ -222,28 +222,64 @@ def logspace(importer: Importer, node: Node) -> Lowered:
 
 @lowers("embedding_bag", "embedding_bag.padding_idx")
 def embedding_bag(importer: Importer, node: Node) -> Lowered:
-    """Rows of a table by bags of equal size, which is what indices of two dimensions become."""
+    """Rows of a table, added up, averaged or their maximum, bag by bag."""
     if any(importer.is_needed(index) for index in range(1, len(node.results))):
         raise importer.unsupported("is asked for more than its rows", "use its first result only")
     table, indices = importer.tensor(node.get("weight")), importer.tensor(node.get("indices"))
-    starts = importer.contents(importer.tensor(node.get("offsets")))
+    offsets = importer.cast(importer.tensor(node.get("offsets")), BY_NAME["i64"])
+    count, kind = shape_of(indices)[0], ("sum", "mean", "max")[node.get("mode", 0)]
+    rows = looked_up(importer, "embedding", table, indices, 0)
+    weights = importer.optional(node.get("per_sample_weights"))
+    if weights is not None:
+        rows = importer.pointwise("elementwise_mul", rows, importer.reshape(weights, [count, 1]))
+    padding = node.get("padding_idx")
+    starts = importer.contents(offsets)
     if starts is not None and node.get("include_last_offset", False):
         starts = starts[:-1]
-    count, size = shape_of(indices)[0], 0 if starts is None else shape_of(indices)[0] // len(starts)
-    even = starts is not None and np.array_equal(starts, np.arange(0, count, max(size, 1)))
-    if (
-        not even
-        or (node.get("padding_idx") or -1) >= 0
-        or node.get("per_sample_weights") is not None
-    ):
-        raise importer.unsupported(
-            "has bags of several sizes, weights or padding", "load the program by torch.export.load"
-        )
-    rows = looked_up(importer, "embedding", table, indices, 0)
-    rows = importer.reshape(rows, [count // size, size, shape_of(table)[1]])
-    kind = ("sum", "mean", "max")[node.get("mode", 0)]
-    found = importer.reduction(kind, rows, [1])
+    size = 0 if starts is None or not len(starts) else count // len(starts)
+    even = size > 0 and np.array_equal(starts, np.arange(0, count, size))  # type: ignore[arg-type]
+    if even and (padding is None or padding < 0):
+        rows = importer.reshape(rows, [count // size, size, shape_of(table)[1]])
+        found = importer.reduction(kind, rows, [1])
+    else:
+        found = _bags(importer, node, rows, indices, offsets, kind)
     return [found, *[None] * (len(node.results) - 1)]
+
+
+def _bags(
+    importer: Importer, node: Node, rows: SSAValue, indices: SSAValue, offsets: SSAValue, kind: str
+) -> SSAValue:
+    """Which row is in which bag is a matrix of zeros and ones."""
+    info, count, padding = importer.info(rows), shape_of(indices)[0], node.get("padding_idx")
+    bags = shape_of(offsets)[0] - bool(node.get("include_last_offset", False))
+    starts = importer.cut(offsets, 0, 0, bags)
+    last = importer.constant(np.array([count], np.int64))
+    ends = importer.cut(offsets, 0, 1, shape_of(offsets)[0] - 1)
+    ends = ends if shape_of(ends)[0] == bags else importer.concat([ends, last], 0)
+    places = importer.constant(np.arange(count, dtype=np.int64))
+    member = importer.pointwise(
+        "logical_and",
+        importer.compare("ge", places, importer.reshape(starts, [bags, 1])),
+        importer.compare("lt", places, importer.reshape(ends, [bags, 1])),
+    )
+    if padding is not None and padding >= 0:
+        real = importer.compare("ne", indices, padding)
+        member = importer.pointwise("logical_and", member, real)
+    share = importer.cast(member, info.dtype)
+    size: SSAValue = importer.reduction("sum", share, [1], keepdims=True)
+    if kind == "max":
+        wide = TensorInfo((bags, *info.shape), info.dtype)
+        here = importer.reshape(member, [bags, count, 1])
+        apart = importer.reshape(rows, [1, *info.shape])
+        largest = importer.reduction("max", importer.select(here, apart, -math.inf, wide), [1])
+        return importer.select(
+            importer.compare("gt", size, 0), largest, 0.0, importer.info(largest)
+        )
+    if kind == "mean":
+        share = importer.pointwise(
+            "elementwise_div", share, importer.pointwise("elementwise_max", size, 1)
+        )
+    return product(importer, share, rows)
 
 
 @lowers("std_mean.dim", "std_mean.correction", "std_mean")

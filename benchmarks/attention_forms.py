@@ -91,6 +91,23 @@ class NotTurned(Heads):
         return x.view(x.shape[0], count, x.shape[1], -1)
 
 
+class OneDimension(Heads):
+    """Heads and batch as one dimension, products by `bmm`, as in older libraries."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, m, _ = x.shape
+        q, k, v = (y.reshape(b * self.heads, m, self.head) for y in self.prepared(x))
+        weights = torch.softmax(torch.bmm(q * self.head**-0.5, k.transpose(1, 2)), -1)
+        return self.join(torch.bmm(weights, v).view(b, self.heads, m, self.head))
+
+
+class OneHead(nn.Module):
+    """One head for each example, without a dimension for heads."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return attend(x, x, x)
+
+
 class Apart(Heads):
     """The result as heads [B, H, M, D]."""
 
@@ -231,6 +248,8 @@ FORMS: dict[str, Form] = {
     "packed per head": Form(PackedPerHead, _x()),
     "no output projection": Form(WithoutProjection, _x()),
     "heads by a reshape alone": Form(NotTurned, _x()),
+    "heads and batch in one": Form(OneDimension, lambda: (torch.randn(3, ROWS, 64),)),
+    "one head of an example": Form(OneHead, lambda: (torch.randn(3, ROWS, 48),)),
     "heads as the result": Form(Apart, _x()),
     "keys and values as results": Form(WithCache, _x()),
     "grouped heads": Form(lambda: Heads(groups=2), _x()),

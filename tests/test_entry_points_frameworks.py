@@ -54,6 +54,50 @@ def test_methods_of_a_torch_module(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.step(x).numpy(), found.numpy())
 
 
+def test_memory_that_methods_change_is_one() -> None:
+    """Methods that change a buffer, or read one that another changes, may not each see their own."""
+    torch = pytest.importorskip("torch")
+
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("n", torch.arange(1, 6) * 1.0)
+            self.layer = torch.nn.Linear(5, 5)
+
+        def add(self, x):
+            self.n.add_(x[0])
+            return self.layer(x) * self.n
+
+        def halve(self, x):
+            self.n.mul_(0.5)
+            return self.layer(x) * self.n
+
+        def read(self, x):
+            return self.layer(x) * self.n
+
+    torch.manual_seed(0)
+    module, x = Counter().eval(), torch.randn(3, 5)
+    given = {"add": (x,), "halve": (x,), "read": (x,)}
+
+    def compiled(*names: str, **options):
+        models = {name: getattr(module, name) for name in names}
+        return tw.compile(models, {name: given[name] for name in names}, **options)
+
+    with pytest.raises(TilewrightError, match="add changes n, which read reads") as found:
+        compiled("add", "read")
+    assert found.value.code == "TW0048"
+    with pytest.raises(TilewrightError, match="each would have its own") as found:
+        compiled("add", "halve")
+    declared = json.loads(str(found.value.hint).split("state=", 1)[1])
+    program = compiled("add", "halve", state=declared)
+    with torch.no_grad():
+        for name in ("add", "halve", "add"):
+            wanted = getattr(module, name)(x).numpy()
+            found_here = np.asarray(program[name](x))
+            assert np.linalg.norm(found_here - wanted) < 0.05 * np.linalg.norm(wanted)
+    assert program.verify().ok
+
+
 def test_jax_functions_on_one_tree() -> None:
     jax = pytest.importorskip("jax")
     tree = {"w": np.random.default_rng(0).normal(size=(32, 32)).astype(np.float32) / 6}

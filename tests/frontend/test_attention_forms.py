@@ -20,6 +20,7 @@ FORMS = [
     "packed per head",
     "no output projection",
     "heads by a reshape alone",
+    "heads and batch in one",
     "heads as the result",
     "keys and values as results",
     "rope, part of a head",
@@ -118,3 +119,71 @@ def test_attention_of_an_onnx_export() -> None:
     assert program.verify().ok
     assert any(step.kernel.startswith("attention") for step in program.model.artifact.steps)
     assert program.model.provenance["host_share"] == 0.0
+
+
+def matrices(x: Any, mask: Any = None) -> Any:
+    """One head for every example of a batch, without a dimension for heads."""
+    import torch
+
+    return torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
+def spelled_out(x: Any, mask: Any) -> Any:
+    import torch
+
+    scores = x @ x.transpose(1, 2) / x.shape[-1] ** 0.5
+    return torch.softmax(scores.masked_fill(~mask, -1e9), -1) @ x
+
+
+def one_dimension(x: Any) -> Any:
+    """Heads and batch as one dimension, as libraries wrote it for `bmm`."""
+    import torch
+
+    batch, rows, wide = x.shape
+    split = x.view(batch, rows, 3, wide // 3).transpose(1, 2).reshape(batch * 3, rows, wide // 3)
+    scores = torch.bmm(split * (wide // 3) ** -0.5, split.transpose(1, 2))
+    mixed = torch.bmm(torch.softmax(scores, -1), split).view(batch, 3, rows, wide // 3)
+    return mixed.transpose(1, 2).reshape(batch, rows, wide) + x
+
+
+def rotated_matrices(x: Any) -> Any:
+    import torch
+
+    rows, wide = x.shape[1:]
+    angles = torch.arange(rows)[:, None] * 1e4 ** (-torch.arange(wide // 2) / (wide // 2))
+    cos, sin = torch.cat([angles] * 2, -1).cos(), torch.cat([angles] * 2, -1).sin()
+    turned = x * cos + torch.cat([-x[..., wide // 2 :], x[..., : wide // 2]], -1) * sin
+    return torch.nn.functional.scaled_dot_product_attention(turned, turned, x)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize(
+    "form, masks",
+    [
+        (matrices, ()),
+        (matrices, (1, 15, 15)),
+        (matrices, ("batch", 15, 15)),
+        (spelled_out, ("batch", 15, 15)),
+        (spelled_out, ("batch", 1, 15)),
+        (one_dimension, ()),
+        (rotated_matrices, ()),
+    ],
+)
+@pytest.mark.parametrize("target", ["atlas-v0", "atlas-v1"])
+def test_attention_of_three_dimensions(form: Any, masks: Any, batch: int, target: str) -> None:
+    """Whether the first dimension counts examples, heads or both, the device attends."""
+    import torch
+
+    torch.manual_seed(batch)
+    inputs: list[Any] = [torch.randn(batch, 15, 48)]
+    if masks:
+        shape = [batch if n == "batch" else n for n in masks]
+        inputs.append(torch.rand(shape) > 0.4)
+        inputs[1][..., 0] = True  # every query sees a key
+    program = tw.compile(form, tuple(inputs), target=target)
+    assert program.verify(seed=1).ok
+    assert any(step.kernel.startswith("attention") for step in program.model.artifact.steps)
+    found, expected = (y.double().flatten() for y in (program(*inputs), form(*inputs)))
+    assert found @ expected > 0.995 * found.norm() * expected.norm()
+    assert (found - expected).norm() < 0.1 * expected.norm()
+    assert program.model.provenance["host_share"] <= (0.05 if masks else 0.0)

@@ -137,6 +137,15 @@ def test_forms_are_whole(name: str) -> None:
     assert found == wanted
 
 
+def test_factors_of_a_norm_that_are_all_as_large_change_places_once() -> None:
+    """Norms in f16 stay in pieces; on a vector nothing but the root tells x from the weight."""
+    for shape in ((16,), (3, 16)):
+        x, w, gate = (jnp.asarray(floats(*shape), jnp.float16) for _ in range(3))
+        check(rms_norm_weight_first, x, w, bound=1e-2)
+        check(rms_norm, x, w, bound=1e-2)
+        check(lambda x, w, gate: rms_norm_weight_first(x, w) * gate, x, w, gate, bound=1e-2)
+
+
 def test_a_norm_in_bf16_is_one_intent() -> None:
     def norm(x: Any, w: Any) -> Any:
         wide = x.astype(jnp.float32)
@@ -145,6 +154,35 @@ def test_a_norm_in_bf16_is_one_intent() -> None:
 
     inputs = [jnp.asarray(floats(8, 24), jnp.bfloat16), jnp.asarray(floats(24), jnp.bfloat16)]
     assert families(check(norm, *inputs, bound=1e-2)) == {"rms_norm": 1}
+
+
+# ------------------------------------------------------------------------------ places and running values
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i, v: x.at[i].set(v),
+        lambda x, i, v: x.at[i].add(v),
+        lambda x, i, v: x.at[i, i].max(v[:, 0]),
+        lambda x, i, v: x.at[i, 2].multiply(v[:, 1]),
+        lambda x, i, v: x.at[jnp.array([1, 18, 3])].set(v) + i[0],
+        lambda x, i, v: x.at[i].add(v, mode="clip"),
+        lambda x, i, v: jax.ops.segment_sum(v, i, 5),
+        lambda x, i, v: jnp.bincount(i, length=3),
+        lambda x, i, v: jnp.nonzero(x[0] > 0, size=6, fill_value=2)[0],
+    ],
+)
+def test_writes_outside_of_a_target_are_dropped(function: Callable[..., Any]) -> None:
+    for places in ([1, 18, 3], [0, -20, -1], [8, 9, 2]):
+        check(function, floats(9, 11), np.array(places, np.int32), floats(3, 11))
+
+
+def test_running_values() -> None:
+    check(
+        lambda x: (jnp.cumprod(x, 0), jax.lax.cummax(x, 1), jax.lax.cummin(x), jnp.cumsum(x, 1)),
+        floats(5, 7),
+    )
 
 
 # ------------------------------------------------------------------------------------- attention

@@ -229,8 +229,8 @@ def retarget(old: str, new: str) -> Callable[[dict[str, Any]], None]:
     "new, code, words",
     [
         ("aten.fft_fft.default", "TW6101", "has no mapping"),
-        ("aten.masked_select.default", "TW6102", "depends on the data"),
-        ("aten.silu_.default", "TW6106", "writes in place"),
+        ("aten.unique_consecutive.default", "TW6102", "depends on the data"),
+        ("aten.squeeze_.default", "TW6106", "writes in place"),
         ("robots.grip.default", "TW6101", "robots.grip.default has no mapping"),
     ],
 )

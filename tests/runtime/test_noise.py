@@ -197,3 +197,27 @@ def test_outputs_that_rounding_has_eaten_are_said_to_be_lost():
     found = tw.compile(net.build()).verify()
     notes = [note for note in found.notes if "far from float32" in note]
     assert found.ok and len(notes) == 1 and notes[0].startswith("lost ")
+
+
+def test_the_tail_of_gelu() -> None:
+    """x / 2 * (1 + t) with t near -1: what bf16 leaves of it is coarse, though never more than all of it."""
+    net = ModelBuilder("tail", seed=3)
+    x = net.input("x", (5, 64))
+    net.output("y", net.gelu(net.softmax(x) - 3.0))
+    model = net.build()
+    program = tw.compile(model)
+    assert program.verify(seed=0).ok
+    values = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32)
+    exact = Executor(model.module, model.weights).run([values])
+    (limit,) = limits(model, [values], exact)
+    assert limit.relative > 0.1
+    (near,) = limits(
+        _gelu_of_inputs(), [values], Executor(_gelu_of_inputs().module, {}).run([values])
+    )
+    assert near.relative < 0.06
+
+
+def _gelu_of_inputs() -> Any:
+    net = ModelBuilder("whole", seed=3)
+    net.output("y", net.gelu(net.input("x", (5, 64))))
+    return net.build()

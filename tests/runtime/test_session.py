@@ -16,6 +16,7 @@ from hand_made import AtlasModel, on_device, set_parts
 from tilewright.errors import TilewrightError
 from tilewright.runtime import bundle
 from tilewright.runtime.session import Session
+from tilewright.runtime.values import as_port
 from tilewright.targets.artifact import HostPart, Port
 from tilewright.targets.atlas.artifact.atlas_artifact import Region
 from tilewright.targets.atlas.artifact.device import AtlasDevice
@@ -228,6 +229,7 @@ def test_integers_and_booleans_reach_the_host() -> None:
     assert session.run(i=np.array([4, 5, 6], np.int32), m=mask)["r"].tolist() == [4, -1, 6]
     assert session.cycles == 0
     assert session.run(i=[4, 5, 6], m=[True, True, False])["r"].tolist() == [4, 5, -1]
+    assert session.run(i=np.array([4, 5, 6], np.int8), m=mask)["r"].tolist() == [4, -1, 6]
     for bad in (np.array([4, 5, 6], np.uint64), [1 << 63, 0, 0], [0.5, 0, 0]):
         with pytest.raises(TilewrightError, match="TW3123"):
             session.run(i=bad, m=mask)
@@ -357,3 +359,12 @@ def test_models_may_be_for_other_profiles(tmp_path: Path) -> None:
     bundle.save(model, tmp_path / "m.twb")
     result = tw.load(tmp_path / "m.twb").run(x=X)["y"]
     assert np.array_equal(bf16_bits(result[0]), models.mlp_expected(model, X))
+
+
+def test_whole_numbers_of_numpy_that_fit() -> None:
+    """Numpy makes i64 of whole numbers; a model in i32 takes those that it can hold."""
+    port = Port("i", (2,), "i32", None)
+    found = as_port(port, np.array([7, -3]))
+    assert found.dtype == np.int32 and found.tolist() == [7, -3]
+    with pytest.raises(TilewrightError, match="TW3123"):
+        as_port(port, np.array([7, 1 << 40]))

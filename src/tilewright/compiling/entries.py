@@ -74,6 +74,7 @@ def compile_entries(
         own = weights if is_function(model) else None
         imported[entry] = distinct(as_imported(model, given, shapes, own))
     declared = resolve(imported, state or {})
+    _check_memory(imported, declared)
     for entry, model in imported.items():
         mine = {found.readers[entry] for found in declared.values() if entry in found.readers}
         imported[entry] = replace(model, resident=model.resident | mine)
@@ -115,6 +116,39 @@ def compile_entries(
     program.entries = made
     require_entries(program)
     return program, imported
+
+
+def _check_memory(imported: Mapping[str, Imported], declared: Mapping[str, State]) -> None:
+    """Refuse entry points of one module that would each see their own copy of memory it changes."""
+    for entry, model in imported.items():
+        for name in model.state:
+            for other, reader in imported.items():
+                if other == entry or not _same_memory(model, reader, name):
+                    continue
+                if name not in reader.state:
+                    raise TilewrightError(
+                        "TW0048",
+                        f"{entry} changes {name}, which {other} reads as one of its weights: it would "
+                        "never see the change",
+                        hint=f"give {name} to both as an input, return it from {entry}, and declare "
+                        "these ports to be one state (state=…)",
+                    )
+                shared = [s.readers for s in declared.values() if s.readers.get(entry) == name]
+                if not any(readers.get(other) == name for readers in shared):
+                    ports = [
+                        f"{e}.{port}" for e in (entry, other) for port in (name, f"{name}.next")
+                    ]
+                    raise TilewrightError(
+                        "TW0048",
+                        f"{entry} and {other} both change {name}, and each would have its own",
+                        hint=f'declare state={{"{name}": {ports}}}'.replace("'", '"'),
+                    )
+
+
+def _same_memory(model: Imported, other: Imported, name: str) -> bool:
+    """Whether a weight of both is one tensor of one module."""
+    arrays = model.weights.get(name), other.weights.get(name)
+    return all(a is not None for a in arrays) and bool(np.may_share_memory(*arrays))  # type: ignore[arg-type]
 
 
 def _share_weights(compiled: CompiledModel[Any], others: Sequence[CompiledModel[Any]]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.intents import tensor_type
+from tilewright.dialects.intents import shape_of, tensor_type
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.parsing import verify_module
 from tilewright.dialects.xdsl_api import (
@@ -54,12 +54,14 @@ from tilewright.frontend.aten_graph import (
     Ref,
     TensorInfo,
 )
+from tilewright.frontend.aten_sizes import is_number_call
+from tilewright.frontend.aten_writes import without_writes
 from tilewright.frontend.imported import Array, Imported, TensorSpec
 from tilewright.transforms.known_values import once
 
 OPERATOR_FILES = (
     "elementwise", "activations", "movement", "borders", "rows", "products", "recurrent",
-    "windows", "resize", "creation", "indexing", "lookup", "order", "composites",
+    "windows", "resize", "creation", "indexing", "lookup", "order", "composites", "saved",
 )  # fmt: skip
 INLINE_ELEMENTS = 16  # constants up to this size stand in the text of the module
 
@@ -96,8 +98,9 @@ def is_mapped(target: str, complex_values: bool = False) -> bool:
 def import_graph(graph: ExportedGraph) -> Imported:
     """The graph as a module; raises errors that name the layer and the user's line."""
     load_targets()
-    check_functional(graph.nodes)
-    nodes = [composites().with_first_name(node) for node in live_nodes(graph, graph.nodes)]
+    functional = without_writes(graph)
+    check_functional(functional)
+    nodes = [composites().with_first_name(node) for node in live_nodes(graph, functional)]
     parts = without_complex(graph, nodes)
     if parts is not nodes:  # products with a part that nobody reads
         nodes = live_nodes(graph, parts)
@@ -141,8 +144,8 @@ def _raise_all(errors: dict[str, TilewrightError]) -> None:
 
 
 DATA_DEPENDENT = frozenset(
-    ["nonzero", "masked_select", "unique", "unique_dim", "_unique2", "unique_consecutive", "item",
-     "_local_scalar_dense", "bincount", "nonzero_static", "repeat_interleave.Tensor"]
+    ["unique", "unique_dim", "_unique2", "unique_consecutive",
+     "nonzero_static", "repeat_interleave.Tensor"]
 )  # fmt: skip
 
 
@@ -150,6 +153,8 @@ RANDOM = frozenset(
     ["rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "normal",
      "bernoulli", "multinomial", "poisson", "uniform", "exponential", "gamma"]
 )  # fmt: skip
+PACKED = frozenset(["_pack_padded_sequence", "_pad_packed_sequence"])
+PAD = "run the layer on the padded input, and mask what lies behind the ends"
 DRAW_OUTSIDE = "a compiled model gives the same outputs for the same inputs: draw them outside and pass them in"
 
 
@@ -167,15 +172,17 @@ def check_targets(nodes: Sequence[Node], live: bool) -> None:
     """
     errors: dict[str, TilewrightError] = {}
     for node in nodes:
-        if node.target in TARGETS or node.target in errors:
+        if node.target in TARGETS or node.target in errors or is_number_call(node.target):
             continue
-        name, _, overload = node.target.removeprefix("aten.").partition(".")
+        name, _, overload = node.target.partition(".")[2].partition(".")
         if name in DATA_DEPENDENT or f"{name}.{overload}" in DATA_DEPENDENT:
             error = node.error(
                 "TW6102",
                 f"{node.target} gives a shape that depends on the data",
                 "replace it by a mask of fixed size, such as torch.where",
             )
+        elif name in PACKED:
+            error = node.error("TW6102", f"{node.target} takes as many rows as an input says", PAD)
         elif name in RANDOM:
             error = node.error("TW6101", f"{node.target} draws random numbers", DRAW_OUTSIDE)
         else:
@@ -204,7 +211,10 @@ class GraphImporter(Importer):
         state = self._arguments()
         self._constants()
         for node in nodes:
-            self.node = node
+            self.node = self.sizes.with_numbers(node)
+            if is_number_call(node.target):
+                self.sizes.compute(node, lambda x: shape_of(self.tensor(x)))
+                continue
             found = self._lower(node)
             for name, value in zip(node.results, found, strict=True):
                 if value is not None:
@@ -213,6 +223,11 @@ class GraphImporter(Importer):
                 self.folded.append(node.name)
         self.node = None
         return self._finish(state)
+
+    def contents(self, value: SSAValue) -> Array | None:
+        """Of a weight too: which places a mask keeps is part of the model."""
+        name = self.names.get(value)
+        return self.known.get(value) if name is None else self.graph.tensors[name]
 
     def _arguments(self) -> dict[str, str]:
         """Block arguments for inputs and for buffers the model changes; buffer -> value name."""
@@ -262,7 +277,7 @@ class GraphImporter(Importer):
                 "TW6104", f"{node.target} has {len(found)} results, {len(node.results)} are named"
             )
         for name, value in zip(node.results, found, strict=True):
-            if value is not None and self.info(value) != self.graph.values[name]:
+            if value is not None and not self._as_said(name, self.info(value)):
                 raise node.error(
                     "TW6104",
                     f"{node.target} gives {self.info(value)}, "
@@ -270,6 +285,13 @@ class GraphImporter(Importer):
                     "the file may be damaged, or made by another version of torch",
                 )
         return found
+
+    def _as_said(self, name: str, found: TensorInfo) -> bool:
+        """Whether a value is what the graph says of it; sizes that it did not know are known then."""
+        said = self.graph.values[name]
+        if name not in self.graph.unknown:
+            return found == said
+        return found.dtype == said.dtype and self.sizes.settle(name, found.shape)
 
     def _finish(self, state: dict[str, str]) -> Imported:
         results: list[SSAValue] = []

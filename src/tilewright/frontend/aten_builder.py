@@ -50,8 +50,10 @@ from tilewright.frontend.aten_graph import (
     Ref,
     ScalarType,
     TensorInfo,
+    dynamic_size,
     element_type,
 )
+from tilewright.frontend.aten_sizes import Sizes
 from tilewright.frontend.imported import Array
 from tilewright.reference import dtypes
 from tilewright.transforms.known_values import once
@@ -106,6 +108,7 @@ class Importer(IntentBuilder):
         self.block = Block()
         self.values: dict[str, Value] = {}
         self.known: dict[SSAValue, Array] = {}
+        self.sizes = Sizes(graph.unknown)
         self.node: Node | None = None
         self.needed = {value.name for _, value in graph.outputs if isinstance(value, Ref)}
         self.needed.update(graph.mutated.values())
@@ -126,7 +129,16 @@ class Importer(IntentBuilder):
     def result(self, index: int = 0) -> TensorInfo:
         """What the graph says of a result of the current node."""
         assert self.node is not None
-        return self.graph.values[self.node.results[index]]
+        name = self.node.results[index]
+        info = self.graph.values[name]
+        if name not in self.graph.unknown:
+            return info
+        shape = self.sizes.shape(name)
+        if shape is None:
+            raise dynamic_size(
+                self.node.target, self.graph.unknown[name], self.node, self.graph.source
+            )
+        return TensorInfo(shape, info.dtype)
 
     def is_needed(self, index: int) -> bool:
         """Whether anything reads a result of the current node."""
@@ -158,6 +170,10 @@ class Importer(IntentBuilder):
 
     def optional(self, reference: Ref | None) -> SSAValue | None:
         return None if reference is None else self.tensor(reference)
+
+    def contents(self, value: SSAValue) -> Array | None:
+        """The numbers of a value that are there before the model runs."""
+        return self.known.get(value)
 
     def resource(self, name: str, info: TensorInfo) -> SSAValue:
         """A constant that stands for a weight by name."""

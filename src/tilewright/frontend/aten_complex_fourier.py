@@ -189,3 +189,46 @@ def function_of_torch(splitter: Splitter, node: Node) -> Any:
         half = size // 2 + 1 if one_half and dim == dims[-1] else None
         pair = _transform(splitter, pair, dim, forward, normalization, half)
     return pair
+
+
+@handles("stft.default")
+def short_transforms(splitter: Splitter, node: Node) -> Any:
+    """Stretches of a signal times a window, each transformed: [.., frequencies, stretches]."""
+    given = splitter.pair(node.get("self"))
+    size, (*lead, length) = node.get("n_fft"), splitter.info(given.real).shape
+    kind = splitter.info(given.real).dtype
+    if given.imaginary is not None or not node.get("return_complex", False):
+        raise node.error(
+            "TW6103", f"{node.target} of complex numbers, or as pairs",
+            "take torch.view_as_real of the result of return_complex=True",
+        )  # fmt: skip
+    step = node.get("hop_length") or size // 4
+    count = (length - size) // step + 1
+    shape = (*lead, count, size)
+    rows = splitter.call(
+        "aten.unfold.default", TensorInfo(shape, kind), self=given.real, dimension=len(lead),
+        size=size, step=step,
+    )  # fmt: skip
+    window = node.get("window")
+    wide = node.get("win_length") or size
+    if window is None and wide < size:
+        window = splitter.constant(np.ones(wide), kind)
+    if window is not None:
+        before = (size - wide) // 2
+        if wide < size:
+            window = splitter.call(
+                "aten.constant_pad_nd.default", TensorInfo((size,), kind), self=window,
+                pad=[before, size - wide - before],
+            )  # fmt: skip
+        rows = splitter.call("aten.mul.Tensor", TensorInfo(shape, kind), self=rows, other=window)
+    half = size // 2 + 1 if node.get("onesided") is not False else None
+    normalization = 1 if node.get("normalized", False) else 0
+    found = _transform(splitter, Pair(rows, None), len(shape) - 1, True, normalization, half)
+
+    def turned(part: Any) -> Any:
+        order = [*range(len(lead)), len(lead) + 1, len(lead)]
+        info = splitter.info(part)
+        moved = TensorInfo(tuple(info.shape[d] for d in order), info.dtype)
+        return splitter.call("aten.permute.default", moved, self=part, dims=order)
+
+    return Pair(turned(found.real), turned(found.imaginary))

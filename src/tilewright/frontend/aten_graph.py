@@ -149,7 +149,9 @@ class ExportedGraph:
 
     `weights` and `literals` map a value's name to the name the model gives it; `mutated` maps the
     model's name of a buffer to the value it holds afterwards. An output is a value or a number.
-    `live`: torch was there, and what it can break up is in pieces.
+    `live`: torch was there, and what it can break up is in pieces. `parameters`: the values among the
+    weights that no model changes, where the file tells. `unknown`: sizes of values that
+    torch says data decides, with their symbols (`aten_sizes`).
     """
 
     source: str
@@ -162,13 +164,18 @@ class ExportedGraph:
     mutated: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, Array] = field(default_factory=dict)
     live: bool = False
+    parameters: set[str] = field(default_factory=set)
+    unknown: dict[str, tuple[int | str, ...]] = field(default_factory=dict)
+
+
+_SYMBOL = re.compile(r"Symbol\('([^']+)'[^()]*\)")  # as sympy writes one out
 
 
 def dynamic_size(
     name: str, sizes: Sequence[object], node: Node | None, source: str
 ) -> TilewrightError:
     """The error for a shape with symbols; torch calls those that depend on data u0, u1, …"""
-    text = "x".join(map(str, sizes))
+    text = _SYMBOL.sub(r"\1", "x".join(map(str, sizes)))
     if any(re.search(r"\bu\d+\b", str(size)) for size in sizes):
         code, message = "TW6102", f"the shape of {name}, {text}, depends on the data"
         hint = "keep the shape fixed and use a mask, such as torch.where"

@@ -23,7 +23,7 @@ _SAME = {
     "_neg_view": "neg", "subtract": "sub", "special_erf": "erf", "special_exp2": "exp2", "special_expit": "sigmoid",
     "special_expm1": "expm1", "special_log1p": "log1p", "special_log_softmax": "log_softmax",
     "special_logit": "logit", "special_logsumexp": "logsumexp", "ger": "outer",
-    "thnn_conv2d": "conv2d", "slow_conv3d": "conv3d",
+    "vdot": "dot", "thnn_conv2d": "conv2d", "slow_conv3d": "conv3d",
 }  # fmt: skip
 _WHOLE = {
     "aten.special_log_softmax.default": "aten.log_softmax.int",

@@ -72,6 +72,54 @@ def flip(importer: Importer, node: Node) -> Lowered:
     return x
 
 
+@lowers("item", "_local_scalar_dense")
+def item(importer: Importer, node: Node) -> Lowered:
+    """A number for Python is a tensor without dimensions here; a size has to be known."""
+    x = importer.tensor(node.get("self"))
+    if not importer.kind(x).is_float:
+        raise node.error(
+            "TW6102",
+            f"{node.target} takes a number out of a tensor, which depends on the data",
+            "compute with the tensor itself; sizes have to be fixed",
+        )
+    return importer.reshape(x, [])
+
+
+@lowers("nonzero", "nonzero_numpy", "argwhere", "where")
+def nonzero(importer: Importer, node: Node) -> Lowered:
+    """Where a known tensor is not zero."""
+    x = importer.tensor(node.get("self", node.get("condition")))
+    array = importer.contents(x)
+    if array is None:
+        raise node.error(
+            "TW6102",
+            f"{node.target} gives a shape that depends on the data",
+            "replace it by a mask of fixed size, such as torch.where",
+        )
+    places = np.argwhere(array).astype(np.int64)
+    if "nonzero_numpy" in node.target or "where.default" in node.target.replace("argwhere", ""):
+        return [importer.constant(np.ascontiguousarray(column)) for column in places.T]
+    return importer.constant(places)
+
+
+@lowers("masked_select")
+def masked_select(importer: Importer, node: Node) -> Lowered:
+    """The elements where a known mask holds, one after the other."""
+    x, mask = importer.tensor(node.get("self")), importer.tensor(node.get("mask"))
+    array = importer.contents(mask)
+    if array is None:
+        raise node.error(
+            "TW6102",
+            f"{node.target} gives a shape that depends on the data",
+            "replace it by a mask of fixed size, such as torch.where",
+        )
+    shape = broadcast_shape(shape_of(x), shape_of(mask))
+    kept = np.broadcast_to(array, shape).reshape(-1)
+    places = importer.constant(np.flatnonzero(kept).astype(np.int64))
+    flat = flattened(importer, importer.broadcast_to(x, shape))
+    return looked_up(importer, "gather", flat, places, 0)
+
+
 @lowers("index.Tensor", "_unsafe_index.Tensor")
 def index(importer: Importer, node: Node) -> Lowered:
     """x[.., i, j, ..]: neighbouring indexed dimensions are merged and looked up as one."""
@@ -117,13 +165,14 @@ def integer_indices(
     for reference in references:
         place = None if reference is None else importer.tensor(reference)
         if place is not None and importer.kind(place).name in ("i1", "ui8"):
-            if place not in importer.known:
+            mask = importer.contents(place)
+            if mask is None:
                 raise node.error(
                     "TW6102",
                     f"{node.target} with a mask gives a shape that depends on the data",
                     "keep the shape and use torch.where",
                 )
-            for part in np.nonzero(importer.known[place]):
+            for part in np.nonzero(mask):
                 found.append(importer.constant(part.astype(np.int64)))
             continue
         found.append(None if place is None else importer.cast(place, BY_NAME["i64"]))

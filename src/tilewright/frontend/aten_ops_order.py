@@ -138,8 +138,24 @@ def one_hot(importer: Importer, node: Node) -> Lowered:
 @lowers("bincount")
 def bincount(importer: Importer, node: Node) -> Lowered:
     """How often each number appears; its length must be known from the model."""
-    info = importer.result()
     x = importer.tensor(node.get("self"))
+    info = importer.info(x)
+    if x in importer.known:
+        largest = int(importer.known[x].max(initial=-1))
+        info = TensorInfo((max(largest + 1, node.get("minlength", 0)),), BY_NAME["i64"])
+        weights = node.get("weights")
+        if weights is not None:
+            kind = importer.kind(importer.tensor(weights))
+            info = TensorInfo(info.shape, kind if kind.name == "f32" else BY_NAME["f64"])
+    elif node.results[0] in importer.graph.unknown:
+        size = node.get("minlength") or "n"
+        raise node.error(
+            "TW6102",
+            f"{node.target} is as long as the largest number of an input says",
+            f"torch.nn.functional.one_hot(x, {size}).sum(0) counts numbers below {size}",
+        )
+    else:
+        info = importer.result()
     found = importer.cast(hits(importer, x, info.shape[0]), info.dtype)
     weights = importer.optional(node.get("weights"))
     if weights is not None:

@@ -141,19 +141,30 @@ def variance(importer: Importer, node: Node) -> Lowered:
 
 @lowers("linalg_vector_norm")
 def vector_norm(importer: Importer, node: Node) -> Lowered:
-    """The Euclidean length."""
-    if node.get("ord", 2) != 2:
-        raise importer.unsupported(f"has order {node.get('ord')}", "only order 2 is known")
     x = importer.cast(importer.tensor(node.get("self")), importer.result().dtype)
-    axes = axes_of(node, len(shape_of(x)))
+    axes, keep = axes_of(node, len(shape_of(x))), bool(node.get("keepdim", False))
+    return norm_of(importer, x, float(node.get("ord", 2)), axes, keep)
+
+
+def norm_of(
+    importer: Importer, x: SSAValue, order: float, axes: Sequence[int], keep: bool
+) -> SSAValue:
+    """The Euclidean length, or another: sums of powers, how many are not zero, extremes."""
+    if order == 2:
+        total = reduced(importer, "sum", importer.unary("elementwise_square", x), axes, keep)
+        return importer.unary("elementwise_sqrt", total)
+    if order == 0:
+        counted = importer.cast(importer.compare("ne", x, 0), importer.kind(x))
+        return reduced(importer, "sum", counted, axes, keep)
+    sizes = importer.unary("elementwise_abs", x)
+    if math.isinf(order):
+        return reduced(importer, "max" if order > 0 else "min", sizes, axes, keep)
+    if order == 1:
+        return reduced(importer, "sum", sizes, axes, keep)
     total = reduced(
-        importer,
-        "sum",
-        importer.unary("elementwise_square", x),
-        axes,
-        bool(node.get("keepdim", False)),
+        importer, "sum", importer.pointwise("elementwise_pow", sizes, order), axes, keep
     )
-    return importer.unary("elementwise_sqrt", total)
+    return importer.pointwise("elementwise_pow", total, 1 / order)
 
 
 # --------------------------------------------------------------------------- softmax

@@ -22,6 +22,7 @@ from tilewright.errors import Location, TilewrightError, plain_reason
 from tilewright.frontend.aten import import_graph
 from tilewright.frontend.aten_graph import (
     BY_CODE,
+    BY_NAME,
     ExportedGraph,
     Node,
     Ref,
@@ -30,6 +31,7 @@ from tilewright.frontend.aten_graph import (
     dynamic_size,
     place_of,
 )
+from tilewright.frontend.aten_sizes import UNKNOWN, by_data
 from tilewright.frontend.imported import Array, Imported
 
 SCHEMA_MAJOR = 8
@@ -207,6 +209,18 @@ def sizes(values: list[dict[str, Any]]) -> tuple[int, ...]:
     return tuple(found)
 
 
+def _described(size: dict[str, Any]) -> int | str:
+    """A size as a number, or as sympy writes it out."""
+    return int(size["as_int"]) if "as_int" in size else str(size["as_expr"]["expr_str"])
+
+
+def _number(value: dict[str, Any]) -> int | float | Ref:
+    """A size or another number among the arguments of a call."""
+    if "as_name" in value:
+        return Ref(value["as_name"])
+    return int(value["as_int"]) if "as_int" in value else float(value["as_float"])
+
+
 def scalar_type(code: int, what: str, source: str) -> ScalarType:
     kind = BY_CODE.get(code)
     if kind is None:
@@ -236,7 +250,8 @@ class _Reader:
 
     def graph(self, output_names: list[str]) -> ExportedGraph:
         nodes = [self._node(entry) for entry in self.json["nodes"]]
-        result = ExportedGraph(self.source, nodes, self._values(nodes), [], [])
+        values, unknown = self._values(nodes)
+        result = ExportedGraph(self.source, nodes, values, [], [], unknown=unknown)
         for spec in self.signature["input_specs"]:
             self._input(spec, result)
         for spec in self.signature["output_specs"]:
@@ -249,19 +264,34 @@ class _Reader:
         self._check(result)
         return result
 
-    def _values(self, nodes: list[Node]) -> dict[str, TensorInfo]:
-        values: dict[str, TensorInfo] = {}
+    def _values(
+        self, nodes: list[Node]
+    ) -> tuple[dict[str, TensorInfo], dict[str, tuple[int | str, ...]]]:
+        """What every value is, and the sizes of those that data decides."""
+        values: dict[str, TensorInfo] = {
+            name: TensorInfo((), BY_NAME["i64"]) for name in self.json.get("sym_int_values", ())
+        }
+        for node in nodes:  # numbers taken out of tensors
+            for name in {*node.results} & {*self.json.get("sym_float_values", ())}:
+                given = self.json["tensor_values"][node.get("self").name]["dtype"]
+                kind = scalar_type(given, f"{node.target} in {node.name}", self.source)
+                values[name] = TensorInfo((), kind)
+        unknown: dict[str, tuple[int | str, ...]] = {}
         makers = {name: node for node in nodes for name in node.results}
         for name, meta in self.json["tensor_values"].items():
             kind = scalar_type(meta["dtype"], f"the value {name}", self.source)
             try:
                 shape = sizes(meta["sizes"])
             except ValueError:
-                raise self._dynamic(name, meta["sizes"], makers.get(name)) from None
-            if min(shape, default=0) < 0:
+                texts = tuple(_described(size) for size in meta["sizes"])
+                if not by_data(texts):
+                    raise self._dynamic(name, meta["sizes"], makers.get(name)) from None
+                unknown[name] = texts
+                shape = tuple(s if isinstance(s, int) else UNKNOWN for s in texts)
+            if min(shape, default=0) < 0 and name not in unknown:
                 raise ValueError(f"{name} has a negative size")
             values[name] = TensorInfo(shape, kind)
-        return values
+        return values, unknown
 
     def _dynamic(
         self, name: str, described: list[dict[str, Any]], node: Node | None
@@ -277,6 +307,9 @@ class _Reader:
                 results.append(output["as_tensor"]["name"])
             elif "as_tensors" in output:
                 results.extend(item["name"] for item in output["as_tensors"])
+            else:
+                numbers = [v for k, v in output.items() if k in ("as_sym_int", "as_sym_float")]
+                results.extend(value["as_name"] for value in numbers)
         target = str(entry["target"]).removeprefix("torch.ops.")
         node = Node(
             target,
@@ -310,6 +343,12 @@ class _Reader:
             return scalar_type(value, f"{node.target} in {node.name}", self.source)
         if kind in _PLAIN:
             return value
+        if kind in ("as_sym_int", "as_sym_float"):
+            return _number(value)
+        if kind == "as_sym_ints":
+            return [_number(item) for item in value]
+        if kind == "as_sym_bool" and "as_name" in value:
+            return None  # of an assertion
         if kind.startswith("as_sym"):
             raise node.error(
                 "TW6105",
@@ -325,6 +364,7 @@ class _Reader:
                 graph.inputs.append(body["arg"]["as_tensor"]["name"])
         elif kind == "parameter":
             graph.weights[body["arg"]["name"]] = body["parameter_name"]
+            graph.parameters.add(body["arg"]["name"])
         elif kind == "buffer":
             table = graph.weights if body.get("persistent", True) else graph.literals
             table[body["arg"]["name"]] = body["buffer_name"]

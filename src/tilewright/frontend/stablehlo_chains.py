@@ -304,6 +304,10 @@ def weight_first(op: UKernelGenericOp, rewriter: Rewriter) -> bool:
                 continue
             to = dict(zip(wide, factor.loops, strict=True))
             reads = [Read(r.value, tuple(to[d] for d in r.loops)) for r in (inverse, weight)]
+            # Of two factors that are both as large as the result, x is the one under the root:
+            # without that the two would change places for ever.
+            if reads[1].covers(root.shape) and not _is_mean_square(found[1], x.value):
+                continue
             builder = IntentBuilder()
             first = _times(builder, root, x, reads[0])
             everything = tuple(d for d, n in enumerate(root.shape) if n != 1)

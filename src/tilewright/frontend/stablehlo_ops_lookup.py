@@ -101,12 +101,8 @@ def _rows(
     mapped: Sequence[int],
     batched: Sequence[int],
     index_batched: Sequence[int],
-    inside: bool = True,
 ) -> tuple[SSAValue, SSAValue]:
-    """One index per slice, and x with its indexed dimensions in front as one.
-
-    A gather keeps its places inside; a scatter does not write outside, which is left to who runs it.
-    """
+    """One index per slice, kept inside, and x with its indexed dimensions in front as one."""
     shape = shape_of(x)
     lead = [*batched, *mapped]
     others = [d for d in range(len(shape)) if d not in lead]
@@ -122,8 +118,7 @@ def _rows(
             part = importer.constant(np.broadcast_to(line.reshape(wide), outer).copy())
         else:
             part = _component(importer, places, vector, mapped.index(d))
-            if inside:
-                part = held(importer, part, shape[d] - 1)
+            part = held(importer, part, shape[d] - 1)
         if flat is None:
             flat = part
             continue
@@ -320,8 +315,9 @@ def scatter(importer: HLOImporter, op: HLOOp) -> Value:
         if replaces and math.prod(extent(places)) == len(mapped):
             return _one_window(importer, x, places, updates, mapped, kept)
         raise importer.refused("writes windows at many places", hint="write single rows")
-    flat, merged = _rows(importer, x, places, vector, mapped, batched, index_batched, False)
+    flat, merged = _rows(importer, x, places, vector, mapped, batched, index_batched)
     lead = [*batched, *mapped]
+    lands = _lands(importer, places, vector, mapped, shape)
     if len(lead) == 1 and not batched:
         merged = importer.transpose(x, [*lead, *whole])
     outer = [d for d in range(len(shape_of(updates))) if d not in windows]
@@ -331,12 +327,46 @@ def scatter(importer: HLOImporter, op: HLOOp) -> Value:
     count = math.prod(shape_of(flat))
     new = importer.reshape(new, [count, *(shape[d] for d in whole)])
     attributes = {} if replaces or name is None else {"reduction": StringAttr(KINDS[name])}
+    rows = shape_of(merged)[0]
+    if lands is not None:  # what is written elsewhere goes to one more row, which nobody keeps
+        flat = importer.whole(importer.chosen(lands, flat, rows))
+        spare = importer.slice(
+            merged,
+            [0] * len(shape_of(merged)),
+            [1, *shape_of(merged)[1:]],
+            [1] * len(shape_of(merged)),
+        )
+        merged = importer.concat([merged, spare], 0)
     found = importer.call(
         "scatter", [merged, importer.reshape(flat, [count]), new], merged.type, attributes
     )
+    if lands is not None:
+        found = importer.slice(
+            found,
+            [0] * len(shape_of(found)),
+            [rows, *shape_of(found)[1:]],
+            [1] * len(shape_of(found)),
+        )
     back = importer.reshape(found, [*(shape[d] for d in lead), *(shape[d] for d in whole)])
     order = [*lead, *whole]
     return importer.transpose(back, [order.index(d) for d in range(len(shape))])
+
+
+def _lands(
+    importer: HLOImporter, places: Value, vector: int, mapped: Sequence[int], shape: Sequence[int]
+) -> SSAValue | None:
+    """Which writes are inside of their target; None if all of them are known to be."""
+    found: SSAValue | None = None
+    for number, d in enumerate(mapped):
+        part = _component(importer, places, vector, number)
+        if importer.is_known(part):
+            array = importer.array(part)
+            if ((array >= 0) & (array < shape[d])).all():
+                continue
+        part = importer.whole(part)
+        inside = importer.matched(part, "eq", held(importer, part, shape[d] - 1))
+        found = inside if found is None else importer.apply("logical_and", found, inside)
+    return found
 
 
 def _one_window(

@@ -152,6 +152,12 @@ def _positions(importer: HLOImporter, op: HLOOp, axes: list[int]) -> list[Value]
 # ---------------------------------------------------------------------------------------- windows
 
 
+RUNNING = {
+    "stablehlo.add": "cumsum", "stablehlo.multiply": "cumprod",
+    "stablehlo.maximum": "cummax", "stablehlo.minimum": "cummin",
+}  # fmt: skip
+
+
 @lowers("reduce_window")
 def reduce_window(importer: HLOImporter, op: HLOOp) -> Value:
     if len(op.operands) != 2:
@@ -169,15 +175,15 @@ def reduce_window(importer: HLOImporter, op: HLOOp) -> Value:
     low, high = borders[::2], borders[1::2]
     name = body_operation(op.regions[0])
     kind = importer.kind(x)
-    if name not in ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"):
-        raise importer.refused("has a body that is no sum, maximum or minimum")
+    if name not in RUNNING:
+        raise importer.refused("has a body that is no sum, product, maximum or minimum")
     start = importer.constant_of(importer.operand(1))
     if not is_neutral(name, start, kind):
         raise importer.refused(f"starts with {'a value' if start is None else start}")
     if (axis := _running(shape, window, strides, dilations, low, high)) is not None:
-        if name != "stablehlo.add":
-            raise importer.refused("is a running maximum or minimum")
-        return importer.call("cumsum", [x], x.type, {"axis": integer(axis)})
+        return importer.call(RUNNING[name], [x], x.type, {"axis": integer(axis)})
+    if name == "stablehlo.multiply":
+        raise importer.refused("multiplies what windows hold", hint="jnp.cumprod is known")
     if name == "stablehlo.minimum":
         turned = importer.unary("elementwise_neg", x)
         found = pooled(importer, "max", turned, window, strides, dilations, low, high)

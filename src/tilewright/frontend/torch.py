@@ -36,6 +36,7 @@ from tilewright.frontend.aten_graph import (
     own_place,
     place_of,
 )
+from tilewright.frontend.aten_sizes import UNKNOWN, by_data
 from tilewright.frontend.imported import Array, Imported
 from tilewright.frontend.torch_decompositions import own_decompositions
 from tilewright.frontend.torch_eager import check_runs
@@ -183,7 +184,10 @@ def import_program(program: ExportedProgram, source: str = "ExportedProgram") ->
         with torch.no_grad(), quiet():
             functional = _known_calls(torch, program.run_decompositions({}))
     except Exception as error:
-        raise export_error(error, source) from error
+        try:  # torch loses count of sizes where a mask is used twice; many programs need no more
+            return import_graph(graph_of(program, source))
+        except TilewrightError:
+            raise export_error(error, source) from error
     return import_graph(graph_of(functional, source))
 
 
@@ -256,7 +260,7 @@ def _node(
     layer = next(reversed(stack.values()))[0] if stack else ""
     target = node.target
     schema = getattr(target, "_schema", None)
-    name = str(target) if schema is not None else getattr(target, "__qualname__", str(target))
+    name = str(target) if schema is not None else _own_name(target)
     made = Node(
         name,
         node.name,
@@ -280,12 +284,29 @@ def _node(
             result: str = (
                 node.name if alone else parts.get((node.name, index), f"{node.name}.{index}")
             )
-            graph.values[result] = _info(item, result, made, graph.source)
+            graph.values[result] = _info(item, result, made, graph.source, graph.unknown)
             results.append(result)
+        elif isinstance(item, (torch.SymInt, torch.SymFloat)):
+            graph.values[node.name] = TensorInfo((), _number_type(node))
+            results.append(node.name)
     return Node(made.target, made.name, made.arguments, tuple(results), layer, made.location)
 
 
-def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
+def _own_name(target: Any) -> str:
+    """The name of a function that is no call of torch's: sizes are computed with `operator`."""
+    name = getattr(target, "__qualname__", str(target))
+    library = getattr(target, "__module__", "")
+    return f"{library}.{name}" if library in ("_operator", "torch") else name
+
+
+def _info(
+    value: Any,
+    name: str,
+    node: Node | None,
+    source: str,
+    unknown: dict[str, tuple[int | str, ...]] | None = None,
+) -> TensorInfo:
+    """What a tensor is; unknown: where the sizes of one go that data decides."""
     try:
         kind = scalar_type(value.dtype)
     except TilewrightError as error:
@@ -293,8 +314,32 @@ def _info(value: Any, name: str, node: Node | None, source: str) -> TensorInfo:
             raise node.error(error.code, f"{node.target}: {error.message}", error.hint) from None
         raise error.at(Location(source)) from None
     if any(type(size) is not int for size in value.shape):
-        raise dynamic_size(name, list(value.shape), node, source)
+        texts = tuple(_written(size) for size in value.shape)
+        if all(isinstance(text, int) for text in texts):
+            return TensorInfo(tuple(map(int, texts)), kind)
+        if unknown is None or not by_data(texts):
+            raise dynamic_size(name, list(value.shape), node, source)
+        unknown[name] = texts
+        return TensorInfo(tuple(s if isinstance(s, int) else UNKNOWN for s in texts), kind)
     return TensorInfo(tuple(value.shape), kind)
+
+
+def _written(size: Any) -> int | str:
+    """A size, one with symbols as sympy writes it out, which is how a saved program has it."""
+    if type(size) is int:
+        return size
+    expression = size.node.expr
+    return (
+        int(expression)
+        if expression.is_number
+        else importlib.import_module("sympy").srepr(expression)
+    )
+
+
+def _number_type(node: Any) -> ScalarType:
+    """What a number is that was taken out of a tensor; other numbers are sizes."""
+    given = node.args[0].meta.get("val") if "item" in node.name or "scalar" in node.name else None
+    return BY_TORCH["int64"] if given is None else scalar_type(given.dtype)
 
 
 def scalar_type(dtype: Any) -> ScalarType:
@@ -367,9 +412,13 @@ def _outputs(torch: Any, program: Any, graph: ExportedGraph, aliases: dict[str, 
         else:
             raise TilewrightError(
                 "TW6113",
-                f"the program has an output of kind {kind}",
+                f"the model changes a parameter when it is called, {spec.target}"
+                if kind == "PARAMETER_MUTATION"
+                else f"the program has an output of kind {kind}",
                 Location(graph.source),
-                "export a model in eval mode that does not write to its inputs",
+                "set max_norm=None after normalising the table once"
+                if kind == "PARAMETER_MUTATION"
+                else "export a model in eval mode that does not write to its inputs: x = x.clone() first",
             )
     if len(names) != len(outputs):
         names = [f"output_{i}" for i in range(len(outputs))]

@@ -6,7 +6,7 @@ parts in order. The reference executor runs it as it is; a runtime runs the part
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,11 +90,23 @@ class Parts:
 
     @property
     def host_weights(self) -> dict[str, np.ndarray]:
-        """The weights that functions of the host name."""
+        """The weights that functions of the host name, and first values of the model's own memory."""
         from tilewright.model.weights import named_weights
 
         used = {name for op in self.functions(HOST) for name in named_weights(op)}
-        return {name: array for name, array in self.weights.items() if name in used}
+        named = {name: array for name, array in self.weights.items() if name in used}
+        return named | first_values(self.state, self.weights)
+
+
+def first_values(
+    state: Mapping[str, str], weights: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """What a model's own memory holds before the first call; where nothing is said it is zero.
+
+    Copies: a live module goes on changing its own.
+    """
+    found = {name: np.array(weights[name]) for name in state if name in weights}
+    return {name: array for name, array in found.items() if array.any()}
 
 
 def parts_of(module: ModuleOp, weights: dict[str, np.ndarray], source: str = "") -> Parts:

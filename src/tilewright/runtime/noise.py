@@ -38,6 +38,7 @@ UNCHANGED = (
 SUMS = ("reduction_sum", "reduction_mean", "cumsum", "layer_norm", "rms_norm", "softmax")
 PARTIAL = 3 * NARROW  # partial sums are rounded too, and they are larger than what they are made of
 INDEXED = ("gather", "embedding", "scatter")
+TAILS = ("gelu_tanh", "gelu_erf")  # 1 + t with t near -1
 DECIDED = ("argsort", "argmax", "argmin", "sort", "compare")
 FLOATS = ("f64", "f32", "f16", "bf16")  # a model may be written in any of them
 NOISE = "noise"  # names of the weights that disturb, with how they do
@@ -125,7 +126,42 @@ def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]
             block = node.op.parent_block()
             assert block is not None
             block.insert_ops_before(builder.ops, node.op)
+        if node.family in TAILS and str(tensor_type(node.result).element_type) in FLOATS:
+            _disturb_tail(node, shapes, number)
     return simple, shapes
+
+
+def _disturb_tail(node: Node, shapes: dict[str, tuple[int, ...]], number: int) -> None:
+    """A part of the operand times a number near zero, at most the result itself, added to a result.
+
+    before: %y = gelu_tanh %x, which is x / 2 * (1 + t): t near -1 is rounded to one of few numbers
+    after:  %n = elementwise_mul %x, %noise; %d = 0.3 * (%n - %x) from -|%y| to |%y|; %z = %y + %d
+    """
+    from tilewright.dialects.intents import IntentBuilder, tensor_type
+    from tilewright.dialects.xdsl_api import DenseResourceAttr, FloatAttr, arith
+
+    x, kind = node.operands[0], tensor_type(node.result)
+    shape, element = tuple(kind.get_shape()), str(kind.element_type)
+    sizes = "x".join(map(str, shape))
+    name = f"{NOISE}.step.{element}.{sizes}.{(number + 1) % POOLS}"
+    shapes[name] = shape
+    noise = arith.ConstantOp(DenseResourceAttr.from_params(name, kind), kind)
+    builder = IntentBuilder([noise])
+    off = builder.call("elementwise_mul", [x, noise.result], kind)
+    off = builder.call("elementwise_sub", [off, x], kind)
+    part = FloatAttr(0.3, kind.element_type)  # type: ignore[arg-type]
+    off = builder.call("elementwise_mul", [off], kind, {"scalar_rhs": part})
+    most = builder.call("elementwise_abs", [node.result], kind)
+    off = builder.call("elementwise_min", [off, most], kind)
+    off = builder.call(
+        "elementwise_max", [off, builder.call("elementwise_neg", [most], kind)], kind
+    )
+    moved = builder.call("elementwise_add", [node.result, off], kind)
+    block = node.op.parent_block()
+    assert block is not None
+    own = {moved.owner, most.owner}
+    node.result.replace_uses_with_if(moved, lambda use: use.operation not in own)
+    block.insert_ops_after(builder.ops, node.op)
 
 
 def _indices(graph: Graph) -> set[Node]:

@@ -69,6 +69,10 @@ def as_port(port: Port, value: Any) -> np.ndarray:
         # Python's floats are rounded where a narrower float is taken; whole numbers stay as they are.
         if port.dtype in FLOATS or np.array_equal(converted, array):
             return converted
+    if array.dtype.kind == wanted.kind and wanted.kind in "iu":  # numpy's own whole numbers are i64
+        narrow = rounded(array, port.dtype)
+        if np.array_equal(narrow, array):
+            return narrow
     if not converts(array.dtype, port.dtype):
         raise TilewrightError(
             "TW3123",

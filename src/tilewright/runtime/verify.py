@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tilewright.garbage import rare_cycle_collection
@@ -49,6 +50,7 @@ from tilewright.targets.execution import execute
 from tilewright.targets.port_types import FLOATS
 
 TELLING = 0.9  # a limit below this cosine says little
+NARROW_STEPS = 4  # last places that a number of a narrow format may be off after a few steps
 
 
 @rare_cycle_collection()
@@ -235,12 +237,17 @@ def _limit(
     if min_cosine is not None:
         return Limit(min_cosine)
     if isinstance(artifact, Precise) and artifact.float_error is not None:
-        return _float_limit(original.outputs[output.name].astype(np.float64), artifact.float_error)
+        return _float_limit(original.outputs[output.name], artifact.float_error)
     return original.limits.get(output.name, Limit(UNKNOWN))
 
 
 def _float_limit(exact: np.ndarray, error: float) -> Limit:
-    """Every number of an output off by as much as the largest may be."""
+    """Every number of an output off by as much as the largest may be.
+
+    A model in a narrow format rounds to it in every step, whatever the machine computes in.
+    """
+    error = max(error, NARROW_STEPS * float(ml_dtypes.finfo(exact.dtype).eps))
+    exact = exact.astype(np.float64)
     exact = exact[ordinary(exact)]
     length = float(np.linalg.norm(exact))
     if length == 0:

@@ -127,3 +127,16 @@ def test_modules(build, shape):
     narrow = compile_model(imported, options=CoralOptions("int8"))
     got = narrow.dequantised(narrow.run([x.numpy()]))[0]
     assert narrow.verify(1).ok and np.abs(got - wanted).max() < 0.15
+
+
+def test_a_model_in_f16() -> None:
+    """Norms that are folded into convolutions round in other places than the model written out."""
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 4, 3, stride=2), nn.BatchNorm2d(4), nn.Flatten(2), nn.Linear(38, 48)
+    model = nn.Sequential(*layers, nn.Tanh()).half().eval()
+    model[1].running_var.uniform_(0.1, 3)
+    model[1].running_mean.normal_()
+    program = tw.compile(model, (torch.randn(2, 3, 40, 6).half(),), target="coral-highmem")
+    result = program.verify(seed=0)
+    assert result.ok, result.text()
+    assert result.outputs[0].limit_relative < 0.02

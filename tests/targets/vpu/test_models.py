@@ -182,3 +182,17 @@ def test_a_weight_for_every_batch() -> None:
     net.output("y", net.relu(net.matmul(net.input("x", (3, 7, 20)), weight)))
     found = tw.compile(net.build(), target="vpu40").verify()
     assert found.ok and found.cosine is not None and found.cosine > 0.999
+
+
+def test_a_number_added_from_the_left(tmp_path: Path) -> None:
+    (tmp_path / "sum.mlir").write_text("""
+func.func @main(%x: tensor<3x40xf32>) -> tensor<3x40xf32> {
+  %y = npu_kernel.ukernel_generic "npu_uk_elementwise_add"(%x) {scalar_lhs = 1.5 : f32} : tensor<3x40xf32> -> tensor<3x40xf32>
+  %z = npu_kernel.ukernel_generic "npu_uk_elementwise_tanh"(%y) : tensor<3x40xf32> -> tensor<3x40xf32>
+  return %z : tensor<3x40xf32>
+}
+""")
+    program = tw.compile(str(tmp_path / "sum.mlir"), target="vpu40")
+    assert program.verify(seed=0).ok
+    x = np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32)
+    np.testing.assert_allclose(program(x), np.tanh(x + 1.5), atol=0.01)

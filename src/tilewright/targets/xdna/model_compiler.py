@@ -137,10 +137,6 @@ def _compiled(
         for port in parts.ports.values()
     }
     host = bool(parts.host_parts)
-    weights = dict(parts.host_weights)
-    for name in parts.state:  # first values of the model's own memory
-        if name in parts.weights:
-            weights[name] = parts.weights[name]
     return CompiledModel(
         name=model.source,
         artifact=artifact,
@@ -154,7 +150,7 @@ def _compiled(
             for p in parts.parts
         ],
         host_module=print_module(parts.host_module) if host else "",
-        host_weights=weights,
+        host_weights=parts.host_weights,
         state=dict(parts.state),
         provenance={**prepared.provenance(), "options": options.to_json()},
         phases=dict(prepared.phases),

@@ -7,9 +7,11 @@ overwrites what is read later, or weights of another iteration are found whateve
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.targets.artifact import DevicePart, Finding, Port
 from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Region, Step
@@ -122,7 +124,9 @@ class _Walk:
         if step.kernel != operation.kernel:
             return f"it runs {step.kernel}, the graph has {operation.kernel} there"
         names = (step.options.keys() | operation.options.keys()) - MANNER
-        changed = [n for n in names if step.options.get(n) != operation.options.get(n)]
+        changed = [
+            n for n in names if _named(step.options.get(n)) != _named(operation.options.get(n))
+        ]
         if changed:
             wrong = min(changed)
             return (
@@ -172,3 +176,12 @@ class _Walk:
         at = region.at(turn)
         content = _Content(value, region.layout)
         self.memory[region.space].write(at, at + region.layout.bytes, content)
+
+
+def _named(options: Any) -> Any:
+    """Options with a name for what is no number, which is not equal to itself."""
+    if isinstance(options, dict):
+        return {name: _named(value) for name, value in options.items()}
+    if isinstance(options, list | tuple):
+        return [_named(value) for value in options]
+    return "nan" if isinstance(options, float) and math.isnan(options) else options

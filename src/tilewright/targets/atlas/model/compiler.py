@@ -22,6 +22,7 @@ from tilewright.model.digest import model_hash
 from tilewright.model.meanings import meanings_of
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.model.parts import Parts as Encoded
+from tilewright.model.parts import first_values
 from tilewright.model.simplify import simplify
 from tilewright.model.smooth import smooth
 from tilewright.targets.artifact import Bound
@@ -143,6 +144,7 @@ def compile_model(
         result = assemble(encoded, program, places, made, profile, memory, phases, release=True)
         result.artifact.graph = graph_of_values
         result.host_graph = host_graph(parts)
+        result.host_weights = result.host_weights | first_values(simple.state, simple.weights)
     result.provenance = {
         **provenance,
         "host_share": share_of(encoded.host_module, simple.module),

@@ -12,7 +12,7 @@ says it:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -80,14 +80,14 @@ def find_columns(
     return None
 
 
-def heads_beside(graph: Graph, value: SSAValue) -> Node | None:
-    """The attention whose heads [B, H, M, D] are side by side in the rows of a value."""
+def heads_beside(graph: Graph, value: SSAValue, form_of: Callable[[Node], Heads]) -> Node | None:
+    """The attention whose heads, [B, H, M, D] by its form, are side by side in the rows of a value."""
     wide = shape_of(value)[-1] if shape_of(value) else 1
     for base in _path(graph, value):
         node = graph.node_of(base, "gemma_attention")
         if node is None:
             continue
-        batch, count, rows, width = four(shape_of(base))
+        batch, count, rows, width = form_of(node)
         if count * width != wide:
             return None
         trace = _Trace(graph, base)
@@ -311,7 +311,10 @@ def _trace(
         count = shape_of(trace.rope.result)[-1]
         if not (places == mine).all() or sorted(p for p in mine if p >= 0) != list(range(count)):
             return None
-        rows_at = _rows_at(trace.rotating, wide)
+        turning = trace.rotating
+        if turning is not None and turning.ndim == 3 and turning.shape[0] % batch == 0:
+            turning = turning.reshape(batch, -1, *turning.shape[1:])
+        rows_at = _rows_at(turning, wide)
         if rows_at is None:
             return None
         more |= {"places": tuple(map(int, mine)), "rows_at": rows_at}

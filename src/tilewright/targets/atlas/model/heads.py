@@ -30,7 +30,9 @@ from tilewright.targets.atlas.model.calls import (
     inverse_of,
     scale_of,
 )
-from tilewright.targets.atlas.model.head_sources import Columns, find_columns, four, heads_beside
+from tilewright.targets.atlas.model.head_forms import form_of, split_mask
+from tilewright.targets.atlas.model.head_sources import Columns, find_columns, heads_beside
+from tilewright.targets.atlas.model.head_sources import Heads as Form
 from tilewright.targets.atlas.model.head_values import FromHeads, Source
 from tilewright.targets.atlas.model.kernels_products import COLUMNS
 from tilewright.targets.atlas.model.matching import Linear
@@ -57,13 +59,14 @@ class Heads:
         self.at = lowering
         self.refused: dict[Node, str] = {}  # attention that is not for the device, and why
         self.traced: dict[Any, Any] = {}  # columns of heads by how they are written
+        self.forms: dict[Node, Form] = {}  # [B, H, M, D] of attention that has three dimensions
 
     def merged(self, value: SSAValue) -> tuple[Tensor, RangeObserver, int] | None:
         """Attention's result if the value is its heads side by side: (heads, scale, head width)."""
-        node = heads_beside(self.at.graph, value)
+        node = heads_beside(self.at.graph, value, lambda found: form_of(self.at, found))
         if node is None:
             return None
-        batch, heads, rows, width = four(shape_of(node.result))
+        batch, heads, rows, width = form_of(self.at, node)
         if self.at.canonical(shape_of(value)) != (batch, rows, heads * width):
             return None
         tensor = self.attention(node)
@@ -82,7 +85,7 @@ class Heads:
 
     def apart(self, node: Node) -> Tensor:
         """bf16 [B * H, M, D] of attention's result."""
-        batch, heads, rows, width = four(shape_of(node.result))
+        batch, heads, rows, width = form_of(self.at, node)
         if self.at.canonical(shape_of(node.result)) != (batch * heads, rows, width):
             raise Unsupported("attention to single rows moves values between tiles")
         tensor = self.attention(node)
@@ -106,7 +109,7 @@ class Heads:
 
     def _attention(self, node: Node) -> Tensor:
         call, (q, k, v) = node.call, (node.inputs[n] for n in "qkv")
-        batch, heads, rows, width = four(shape_of(node.result))
+        batch, heads, rows, width = form_of(self.at, node)
         groups = heads // (call.integer("kv_group") or 1)
         turned = {"q": False, **{n: call.flag(f"transpose_{n}") for n in "kv"}}
         depth = shape_of(q)[-1]
@@ -265,7 +268,7 @@ class Heads:
         """The mask of all keys, or of those in some columns, as numbers to add to scores [B, H, M,
         N], and the options that say so."""
         batch, heads, rows, keys = scores
-        whole = four(shape_of(value))
+        whole = split_mask(shape_of(value), scores)
         per_batch, per_head = whole[0] > 1, whole[1] > 1
         if (per_batch and whole[0] != batch) or (per_head and whole[1] != heads):
             raise Unsupported("a mask for another batch or other heads")

@@ -92,7 +92,7 @@ class _Reader(HeadReader):
 
     def convert(self, node: Node) -> None:
         family = node.family
-        if family == "elementwise_add" and node.inputs["lhs"] in self.products:
+        if family == "elementwise_add" and node.inputs.get("lhs") in self.products:
             self.add_bias(node)
         elif family == "matmul":
             self.matmul(node)

@@ -15,7 +15,7 @@ import json
 import platform
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, astuple, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,14 @@ from tilewright.targets.atlas.codegen.compile_kernel import (
     Placement,
     Use,
 )
+from tilewright.targets.atlas.codegen.tail_loads import Transfer
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.isa import MAX_OPERANDS, OPCODES
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
-FORMAT = 4  # of keys and entries
+FORMAT = 5  # of keys and entries
 ROOT = Path(tilewright.__file__).parent
 _LIBRARIES = ("numpy", "ml_dtypes", "xdsl")  # which kernels are traced with
 _COLUMNS = (("opcodes", "u1"), ("operands", "<i4"), ("lines", "<i4"))
@@ -298,14 +299,21 @@ def from_bytes(raw: bytes) -> KernelCode | Fitting | Lacking | None:
     return KernelCode(program, schedule, data, end, use, goes_on)
 
 
-def _uses(use: Use) -> list[int]:
-    return [use.room, use.moved, use.busy]
+def _uses(use: Use) -> list[Any]:
+    counts = [use.room, use.moved, use.busy, use.upper, use.ending]
+    return [*counts, *([list(astuple(t)) for t in found] for found in (use.leading, use.beyond))]
 
 
 def _use(value: object) -> Use:
-    if not isinstance(value, list) or len(value) != 3:
-        raise ValueError("not three counts")
-    return Use(*map(_count, value))
+    if not isinstance(value, list) or len(value) != 7:
+        raise ValueError("not five counts and two lists of transfers")
+    counts, rest = value[:5], value[5:]
+    return Use(*map(_count, counts), *(tuple(map(_transfer, found)) for found in rest))
+
+
+def _transfer(value: list[Any]) -> Transfer:
+    vmem, dram, size, rounds = value
+    return Transfer(_count(vmem), _count(dram), _count(size), rounds is True)
 
 
 def _count(value: object) -> int:

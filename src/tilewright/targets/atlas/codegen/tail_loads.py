@@ -165,11 +165,14 @@ class _Tail:
         for number, (row, source) in enumerate(zip(self.rows, sources, strict=True)):
             taken = [row]
             if number >= first and row.opcode.timing == "delay" and waiting:
+                length = row.operands[0] + 1
                 begin, end = calm[number]
-                if waiting[0].opcode is not LOAD or begin <= 0 < end:
-                    length = row.operands[0] + 1
-                    taken, waiting = waiting[:length], waiting[length:]
-                    taken += fill(length - len(taken))
+                is_calm = waiting[0].opcode is not LOAD or begin <= 0 < end
+                # What comes before the next scalar load, which has to look for its own place.
+                loads = (k for k, one in enumerate(waiting) if k and one.opcode is LOAD)
+                count = min(length, next(loads, length)) if is_calm else 0
+                taken, waiting = waiting[:count], waiting[count:]
+                taken += fill(length - len(taken))
             rows += taken
             texts += [source] * len(taken)
         ending = [*waiting, *_waits(there)]

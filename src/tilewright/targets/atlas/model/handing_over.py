@@ -27,6 +27,7 @@ from tilewright.targets.atlas.model.launches import LaunchProgram, StoredTensor
 from tilewright.targets.atlas.profile import Profile
 
 WORTH = 1000  # ticks of transfers, and for which a last iteration computes, that are worth it
+HIDES = 2  # times the ticks of a last iteration that transfers beside it may take
 IDLE = 0.9  # of the time of the busiest unit that is counted on
 SPARE = 64 * KIB  # bytes that a call has beyond its room where it works elsewhere
 
@@ -137,7 +138,14 @@ class _Choice:
             return rest
         if size <= self._idle(carrier):
             return [*rest, *(replace(one, way=BESIDE) for one in loads)]
-        return found if self.uses[carrier].ending >= WORTH else rest
+        # What is more than the last iterations hide would be waited for here instead of there.
+        ending, hidden = self.uses[carrier].ending, 0
+        for one in loads if ending >= WORTH else ():
+            hidden += self.profile.dma.ticks(one.size)
+            if hidden > HIDES * ending:
+                break
+            rest.append(one)
+        return rest
 
     def _found(
         self, loads: Sequence[PrefetchedRows], shift: int, free: Sequence[Area]

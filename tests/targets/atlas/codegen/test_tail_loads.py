@@ -16,6 +16,7 @@ from tilewright.targets.atlas.codegen.tuning import tuned
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy
 from tilewright.targets.atlas.profile import Profile, load_profile
+from tilewright.tile.layouts import Layout
 
 PROFILES = [load_profile("atlas-v0"), load_profile("atlas-v1")]
 AREA, FREE, SOURCE, OWN, STEP = 131072, 4096, 704 << 10, 896 << 10, 12288
@@ -40,17 +41,21 @@ def product(a: tw.fp8["M", "K"], w: tw.fp8["K", "N"].panels(), out: tw.bf16["M",
 
 
 def placed(
-    kernel, profile: Profile, sizes: dict[str, tuple[int, int]], **more: tuple[Transfer, ...]
-) -> tuple[LoweredKernel, dict[str, Placed]]:
-    """A kernel with its tensors one behind the other in DRAM."""
+    kernel,
+    profile: Profile,
+    sizes: dict[str, tuple[int, int]],
+    begun: tuple[Transfer, ...] = (),
+    following: tuple[Transfer, ...] = (),
+) -> tuple[LoweredKernel, dict[str, Layout], dict[str, int]]:
+    """A kernel with its tensors one behind the other in DRAM: their layouts and places."""
     layouts = kernel.layouts(sizes)
-    tensors, end = {}, 0
+    tensors, places, end = {}, {}, 0
     for name, layout in layouts.items():
-        tensors[name] = Placed(layout, end)
+        tensors[name], places[name] = Placed(layout, end), end
         end += -(-layout.bytes // 4096) * 4096
     area = Area(AREA, profile.vmem_bytes)
-    placement = Placement(tensors, OWN, area, tables=True, **more)
-    return lowered(kernel, profile, placement, trace(kernel, profile, layouts)), tensors
+    placement = Placement(tensors, OWN, area, tables=True, begun=begun, following=following)
+    return lowered(kernel, profile, placement, trace(kernel, profile, layouts)), layouts, places
 
 
 def ready(profile: Profile, made: LoweredKernel, dma: str, memory: dict[int, bytes]):
@@ -79,18 +84,20 @@ def test_all_bytes_arrive_and_the_kernel_is_right(profile, shape, count, rounds,
     for k, size in enumerate(SIZES[:count]):
         following.append(Transfer(at, source, size, rounds and k % 2 == 0))
         at, source = at + size + 1024, source + size + 160
-    made, tensors = placed(doubled, profile, {"x": shape, "out": shape}, following=tuple(following))
+    made, layouts, places = placed(
+        doubled, profile, {"x": shape, "out": shape}, following=tuple(following)
+    )
     x = np.random.default_rng(count).standard_normal(shape).astype(np.float32)
     content = np.random.default_rng(7).integers(0, 256, 1 << 17, np.uint8).tobytes()
-    memory = {0: tensors["x"].layout.pack(x), SOURCE: content}
+    memory = {0: layouts["x"].pack(x), SOURCE: content}
     machine = ready(profile, made, dma, memory)
     machine.write("vmem", LAYER_WORD, STEP.to_bytes(4, "little"))
     assert machine.run().fault is None
     for one in following:
         begin = one.dram - SOURCE + STEP * one.rounds
         assert machine.read("vmem", one.vmem, one.bytes) == content[begin : begin + one.bytes]
-    layout = tensors["out"].layout
-    found = layout.unpack(machine.read("dram", tensors["out"].base, layout.bytes))
+    layout = layouts["out"]
+    found = layout.unpack(machine.read("dram", places["out"], layout.bytes))
     assert np.array_equal(found.view(np.uint16), doubled.eager(x).view(np.uint16))
 
 
@@ -101,7 +108,7 @@ def test_transfers_come_under_the_last_iterations():
     ticks = {}
     for size in (0, 8192):
         following = (Transfer(FREE, SOURCE, size),) if size else ()
-        made, _ = placed(product, profile, sizes, following=following)
+        made, _, _ = placed(product, profile, sizes, following=following)
         machine = ready(profile, made, "exact", {0: bytes(OWN)})
         result = machine.run()
         assert result.fault is None
@@ -119,25 +126,25 @@ def test_what_is_there_is_not_loaded(profile, shape, every):
     """Weights that only VMEM has, where the kernel would have loaded them first."""
     m, k, n = shape
     sizes = {"a": (m, k), "w": (k, n), "out": (m, n)}
-    before, tensors = placed(product, profile, sizes)
-    start, held = tensors["w"].base, tensors["w"].layout.bytes
+    before, layouts, places = placed(product, profile, sizes)
+    start, held = places["w"], layouts["w"].bytes
     mine = [t for t in before.use.leading if start <= t.dram and t.dram + t.bytes <= start + held]
     begun = tuple(mine[::every])
     assert begun
-    made, _ = placed(product, profile, sizes, begun=begun)
+    made, _, _ = placed(product, profile, sizes, begun=begun)
     a, w = numbers((m, k), 1), numbers((k, n), 2)
-    weights = tensors["w"].layout.pack(w)
+    weights = layouts["w"].pack(w)
     spoilt = bytearray(weights)
     for one in begun:
         spoilt[one.dram - start : one.dram - start + one.bytes] = b"\x7f" * one.bytes
-    memory = {0: tensors["a"].layout.pack(a), start: bytes(spoilt)}
+    memory = {0: layouts["a"].pack(a), start: bytes(spoilt)}
     machine = ready(profile, made, "late", memory)
     for one in begun:
         at = one.dram - start
         machine.write("vmem", one.vmem, weights[at : at + one.bytes])
     assert machine.run().fault is None
-    layout = tensors["out"].layout
-    found = layout.unpack(machine.read("dram", tensors["out"].base, layout.bytes))
+    layout = layouts["out"]
+    found = layout.unpack(machine.read("dram", places["out"], layout.bytes))
     assert np.array_equal(found.view(np.uint16), product.eager(a, w).view(np.uint16))
     assert made.use.leading == before.use.leading
 
@@ -148,12 +155,12 @@ def test_what_is_left_behind_is_what_follows_the_weights(profile, columns):
     """With an even and an odd number of blocks: the half of the buffer that fills up last."""
     sizes = {"a": (1024, 160), "w": (160, 32 * columns), "out": (1024, 32 * columns)}
     with tuned(body_instructions=300):
-        made, tensors = placed(product, profile, sizes)
+        made, layouts, places = placed(product, profile, sizes)
     assert made.use.beyond and not made.use.ending
     content = np.random.default_rng(3).integers(0, 120, OWN, np.uint8).tobytes()
     machine = ready(profile, made, "late", {0: content})
     assert machine.run().fault is None
-    end = tensors["w"].base + tensors["w"].layout.bytes
+    end = places["w"] + layouts["w"].bytes
     for one in made.use.beyond:
         held = machine.read("vmem", one.vmem, one.bytes)
         assert held == machine.read("dram", one.dram, one.bytes)

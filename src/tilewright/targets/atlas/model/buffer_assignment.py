@@ -373,11 +373,11 @@ def _place_dram(
         for t in call.tensors.values()
         if t.kind in ("weight", "constant") and t not in turning
     )
-    for tensor in _matrices_first(fixed):
+    for tensor in _matrices_first(fixed, calls):
         end = put(tensor, end)
     for number, repeat in enumerate(layer_loops):
         start = end
-        for tensor in _matrices_first(repeat.own):
+        for tensor in _matrices_first(repeat.own, calls):
             end = put(tensor, end)
         # Rounds count by their distance, so those without weights have one too.
         places.stride[number] = (end - start) or PAGE
@@ -408,10 +408,17 @@ def _place_dram(
         raise _too_large(peak, end, layer_loops, places, profile)
 
 
-def _matrices_first(tensors: Iterable[StoredTensor]) -> list[StoredTensor]:
-    """Vectors last, so that behind a call's weights lie those of the next one, which loads of one block
-    too many bring."""
-    return sorted(tensors, key=lambda tensor: tensor.layout.is_vector)
+def _matrices_first(tensors: Iterable[StoredTensor], calls: Sequence[Launch]) -> list[StoredTensor]:
+    """Vectors of large products last, so that behind a call's weights lie those of the next one, which
+    loads of one block too many bring."""
+    last = {
+        vector
+        for call in calls
+        if any(t.kind == "weight" and t.layout.bytes >= MOST for t in call.operands.values())
+        for vector in call.operands.values()
+        if vector.layout.is_vector
+    }
+    return sorted(tensors, key=lambda tensor: tensor in last)
 
 
 def _too_large(

@@ -307,8 +307,9 @@ def _uses(use: Use) -> list[Any]:
 def _use(value: object) -> Use:
     if not isinstance(value, list) or len(value) != 7:
         raise ValueError("not five counts and two lists of transfers")
-    counts, rest = value[:5], value[5:]
-    return Use(*map(_count, counts), *(tuple(map(_transfer, found)) for found in rest))
+    room, moved, busy, upper, ending = map(_count, value[:5])
+    leading, beyond = (tuple(map(_transfer, found)) for found in value[5:])
+    return Use(room, moved, busy, upper, ending, leading, beyond)
 
 
 def _transfer(value: list[Any]) -> Transfer:

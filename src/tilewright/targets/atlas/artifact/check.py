@@ -328,13 +328,17 @@ def _sweep(model: AtlasArtifact, space: str, lives: list[_Life]) -> Iterator[Fin
 
 
 def _in_place(model: AtlasArtifact, old: _Life, new: _Life) -> bool:
-    """Whether a step reads the one for the last time and writes the other over it."""
+    """Whether a step reads the one for the last time and writes the other over it, or fills the buffer
+    in which it has found weights with those of the next step."""
     if old.last != new.first or old.address != new.address or old.name == new.name:
         return False
     step, between = divmod(old.last, 2)
     if between or not 0 <= step < len(model.steps) or new.end > old.end:
         return False
-    return {old.name, new.name} <= set(model.steps[step].operands.values())
+    found = model.steps[step]
+    if old.name in found.finds and new.name in found.brings:
+        return True
+    return {old.name, new.name} <= set(found.operands.values())
 
 
 def _overlap(space: str, one: _Life, other: _Life) -> Finding:

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.errors import Location, TilewrightError
 from tilewright.targets.atlas.codegen.compiled_kernel import CompiledKernel
 from tilewright.targets.atlas.codegen.from_schedule import Placed, tile_program
+from tilewright.targets.atlas.codegen.leading_loads import leading_loads, leave_out
 from tilewright.targets.atlas.codegen.loop_distribution import distributed, ranges
 from tilewright.targets.atlas.codegen.lower_nest import (
     SHARES,
@@ -24,6 +25,7 @@ from tilewright.targets.atlas.codegen.padding import without_padding
 from tilewright.targets.atlas.codegen.prefetch import Prefetch, traffic, with_prefetched
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.tables import Table, made_on_chip
+from tilewright.targets.atlas.codegen.tail_loads import Transfer
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program, joined
 from tilewright.tile.backend import STEPS, running
@@ -70,7 +72,8 @@ class Placement:
     """Where a kernel finds its tensors, and what it may use.
 
     constants: the DRAM address from which on it puts constants of its own. found: what earlier kernels
-    have brought to VMEM. brings: what it brings there itself, for later ones.
+    have brought to VMEM. brings: what it brings there itself, for later ones. begun: what the kernel
+    before has loaded of its first tiles, to their places. following: the same for the next one.
     """
 
     tensors: Mapping[str, Placed]
@@ -79,6 +82,8 @@ class Placement:
     tables: bool = False  # those that take longer to load are made on chip
     found: tuple[Prefetch, ...] = ()
     brings: tuple[Prefetch, ...] = ()
+    begun: tuple[Transfer, ...] = ()
+    following: tuple[Transfer, ...] = ()
 
 
 @dataclass
@@ -167,11 +172,20 @@ def compile_placed(
 @dataclass(frozen=True)
 class Use:
     """Bytes of VMEM that a kernel works in, bytes that it moves between the memories, and ticks that
-    one of its units computes at least."""
+    one of its units computes at least.
+
+    upper: bytes of its room at the upper end of its area. ending: ticks for which its last iteration
+    computes. leading: what it loads first. beyond: what it has loaded in the end for an iteration that
+    does not come.
+    """
 
     room: int = 0
     moved: int = 0
     busy: int = 0
+    upper: int = 0
+    ending: int = 0
+    leading: tuple[Transfer, ...] = ()
+    beyond: tuple[Transfer, ...] = ()
 
 
 @dataclass
@@ -260,7 +274,18 @@ def lowered(
         raise error.at(kernel.location) from None
     constants = {n: numbers.get(n, np.zeros(t.layout.padded)) for n, t in own.items()}
     room = area.start - given.start + max(routine.room for routine in routines)
-    use = Use(room, moved, max(routine.busy() for routine in routines))
+    leading = tuple(leading_loads(routines[0]))
+    leave_out(routines[0], placement.begun)
+    routines[-1].following = placement.following
+    use = Use(
+        room,
+        moved,
+        max(routine.busy() for routine in routines),
+        max(routine.upper for routine in routines),
+        routines[-1].ending(),
+        leading,
+        tuple(routines[-1].left_behind()),
+    )
     return LoweredKernel(kernel, routines, tracer, constants, data, end, use)
 
 

@@ -10,6 +10,7 @@ from tilewright.targets.atlas.codegen.chip import Chip, Run
 from tilewright.targets.atlas.codegen.copies_beside import Slices
 from tilewright.targets.atlas.codegen.loop_shifting import lower_bound
 from tilewright.targets.atlas.codegen.nest import (
+    LAYER,
     Compute,
     For,
     Pieces,
@@ -22,6 +23,7 @@ from tilewright.targets.atlas.codegen.nest import (
     emit_compute,
 )
 from tilewright.targets.atlas.codegen.routine import Loop
+from tilewright.targets.atlas.codegen.tail_loads import Transfer
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import (
@@ -393,9 +395,29 @@ class _Ahead:
             at.load(first, region, start + place)
             place += _room(region.bytes, self.trips)
         loop.outer.out.append(first)
+        self._note_beyond(start, half)
         # Bytes of a region filled so far; regions with slices of one size share it.
         sizes = {_slice(region.bytes, self.trips) for region in regions}
         self.walks = {size: routine.pointer(0, home=loop.home) for size in sorted(sizes)}
+
+    def _note_beyond(self, start: int, half: int) -> None:
+        """What is in the half that fills up when the loop around has ended: tiles that follow."""
+        outer, layer = self.loop.outer, self.loop.at.routine.by_layer
+        assert outer is not None
+        if outer.repeats or outer.variable.count is not None:
+            return
+        free = start + outer.variable.trips % 2 * half
+        self.loop.routine.beyond[outer.variable] = [
+            Transfer(
+                free + region.buffer,
+                region.offset.constant
+                + region.offset.factor(outer.variable) * outer.variable.trips,
+                region.bytes,
+                self.loop.at.base(region.offset.terms) in layer,
+            )
+            for region in self.regions
+            if {v for v, _ in region.offset.terms} <= {outer.variable, LAYER}
+        ]
 
     def slice(self, code: Code) -> None:
         """Load the next slice of every region for the next iteration of the loop around."""

@@ -209,7 +209,8 @@ class _Lowering(Chip):
                 source = self.pool.dram + k * REGISTER_BYTES
                 first.dma_load(self.pooled(k), source, REGISTER_BYTES)
             self.routine.items.insert(0, first)
-        self.routine.room = self.peak - self.area.start + self.area.end - self.ceiling
+        self.routine.upper = self.area.end - self.ceiling
+        self.routine.room = self.peak - self.area.start + self.routine.upper
         if self.peak > self.ceiling:
             most = max(
                 (n, line) for line, n in self.by_line.items() if line or len(self.by_line) == 1

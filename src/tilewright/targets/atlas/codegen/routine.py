@@ -24,6 +24,7 @@ from tilewright.targets.atlas.codegen.list_schedule import (
 )
 from tilewright.targets.atlas.codegen.nest import Affine, Variable
 from tilewright.targets.atlas.codegen.straight_loop import Interval, LoopWriter, straight_loop
+from tilewright.targets.atlas.codegen.tail_loads import Transfer, add_loads
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Part, Register, Site
 from tilewright.targets.atlas.isa import BY_MNEMONIC, REGISTER_COUNT, Kind
@@ -84,6 +85,12 @@ def _busy(items: Sequence[Code | Loop]) -> Counter[str]:
     return total
 
 
+def _computes(items: Sequence[Code | Loop]) -> int:
+    """Ticks of the unit that computes longest."""
+    ticks = _busy(items)
+    return max((n for unit, n in ticks.items() if unit not in ("DMA", "SCALAR")), default=0)
+
+
 @dataclass
 class Routine:
     """A kernel under construction."""
@@ -98,11 +105,36 @@ class Routine:
     intervals: list[Interval] = field(default_factory=list)  # of the loops of the last compile
     least: int | None = None  # proven least cycles of a routine that is one short piece
     room: int = 0  # bytes of VMEM that it works in
+    upper: int = 0  # of these, at the upper end of its part of VMEM
+    following: tuple[Transfer, ...] = ()  # transfers for whoever comes next, into free VMEM
+    # What loops load in their last iteration for one more, by their variables.
+    beyond: dict[Variable, list[Transfer]] = field(default_factory=dict)
+
+    def ending(self) -> int:
+        """Ticks for which the last iteration computes, where it stands by itself: the DMA engine has
+        little to do meanwhile."""
+        items: Sequence[Code | Loop] = self.items
+        while True:
+            found = [item for item in items if _computes([item])]
+            if not found or not any(isinstance(item, Loop) for item in found):
+                return _computes(found[-1:]) if items is not self.items else 0
+            last = found[-1]
+            if isinstance(last, Code):
+                return _computes([last])
+            if last.trips > 1:
+                inner = any(isinstance(item, Loop) for item in last.body)
+                return 0 if inner else _computes(last.body)
+            items = last.body
+
+    def left_behind(self) -> list[Transfer]:
+        """What the last loop has loaded for an iteration that does not come."""
+        loops = [item for item in self.items if isinstance(item, Loop)]
+        variable = loops[-1].variable if loops else None
+        return self.beyond.get(variable, []) if variable is not None else []
 
     def busy(self) -> int:
         """Ticks of the unit that computes longest, all loops counted."""
-        ticks = _busy(self.items)
-        return max((n for unit, n in ticks.items() if unit not in ("DMA", "SCALAR")), default=0)
+        return _computes(self.items)
 
     def pointer(
         self, start: int, name: str = "", home: list[Code | Loop] | None = None
@@ -195,6 +227,8 @@ class _Compiler:
         for item, carried in zip(self.routine.items, places, strict=True):
             self._enter(item, carried)
             self._item(item, 0)
+        if following := self.routine.following:
+            add_loads(self.writer, self.loops.closed, following, self.profile, LAYER_WORD)
         return self.writer.program(source)
 
     def _enter(self, item: Code | Loop, carried: dict[Register, int]) -> None:

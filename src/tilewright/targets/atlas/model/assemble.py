@@ -148,7 +148,7 @@ def _regions(
             weights[name] = _packed(every, last)
             if last:
                 tensor.content = NOTHING  # it stands for the first of them
-    for one in places.prefetched:
+    for one in (*places.prefetched, *places.begun):
         name = prefetched_name(one)
         rows = Rows(one.tensor.name, one.offset, one.bytes, one.rows, one.stride)
         regions[name] = Region(
@@ -195,7 +195,7 @@ def _packed(tensors: list[StoredTensor], last: bool) -> np.ndarray:
 
 def _step(call: Launch, index: int, linked: Linked, places: BufferAssignment) -> Step:
     segment, first, end = linked.spans[index]
-    operands = {}
+    operands, copies = {}, [*places.prefetched, *places.begun]
     for parameter, tensor in call.tensors.items():
         here = places.on_chip(tensor, index)
         operands[parameter] = on_chip_name(tensor, places) if here else tensor.name
@@ -205,8 +205,8 @@ def _step(call: Launch, index: int, linked: Linked, places: BufferAssignment) ->
     return Step(
         call.name, call.kernel, operands, call.options, call.sources, call.macs,
         rearranged=call.kernel in REARRANGED, segment=segment, first_word=first, end_word=end,
-        brings=tuple(prefetched_name(p) for p in places.prefetched if p.carrier == index),
-        finds=tuple(prefetched_name(p) for p in places.prefetched if p.reader == index),
+        brings=tuple(prefetched_name(p) for p in copies if p.carrier == index),
+        finds=tuple(prefetched_name(p) for p in copies if p.reader == index),
     )  # fmt: skip
 
 

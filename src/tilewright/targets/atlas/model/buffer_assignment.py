@@ -7,7 +7,7 @@ confirms them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
@@ -48,10 +48,15 @@ class LiveRange:
     reads: int = 0
 
 
+# How a call brings what others need: beside its work, beside the last of it, or by the loads that it
+# makes in the end for an iteration that does not come.
+BESIDE, LAST, BEYOND = "beside", "last", "beyond"
+
+
 @dataclass(frozen=True)
 class PrefetchedRows:
-    """Rows of a constant that call `carrier` brings to VMEM beside its own work, for call `reader`:
-    `rows` times `bytes` from byte `offset` on, `stride` from one to the next, close together there."""
+    """Rows of a constant that call `carrier` brings to VMEM for call `reader`: `rows` times `bytes` from
+    byte `offset` on, `stride` from one to the next, close together there."""
 
     tensor: StoredTensor
     carrier: int
@@ -61,6 +66,7 @@ class PrefetchedRows:
     bytes: int
     rows: int
     stride: int
+    way: str = BESIDE
 
     @property
     def size(self) -> int:
@@ -82,6 +88,7 @@ class BufferAssignment:
     stays: dict[StoredTensor, ResidencyInterval] = field(default_factory=dict)
     joined: list[range] = field(default_factory=list)  # calls that may share a piece of code
     prefetched: list[PrefetchedRows] = field(default_factory=list)
+    begun: list[PrefetchedRows] = field(default_factory=list)  # in the room of their readers
 
     def on_chip(self, tensor: StoredTensor, call: int) -> bool:
         """Whether a call finds the tensor in VMEM."""
@@ -366,11 +373,11 @@ def _place_dram(
         for t in call.tensors.values()
         if t.kind in ("weight", "constant") and t not in turning
     )
-    for tensor in fixed:
+    for tensor in _matrices_first(fixed, calls):
         end = put(tensor, end)
     for number, repeat in enumerate(layer_loops):
         start = end
-        for tensor in repeat.own:
+        for tensor in _matrices_first(repeat.own, calls):
             end = put(tensor, end)
         # Rounds count by their distance, so those without weights have one too.
         places.stride[number] = (end - start) or PAGE
@@ -399,6 +406,19 @@ def _place_dram(
     places.dram_end = peak
     if peak > profile.dram_bytes:
         raise _too_large(peak, end, layer_loops, places, profile)
+
+
+def _matrices_first(tensors: Iterable[StoredTensor], calls: Sequence[Launch]) -> list[StoredTensor]:
+    """Vectors of large products last, so that behind a call's weights lie those of the next one, which
+    loads of one block too many bring."""
+    last = {
+        vector
+        for call in calls
+        if any(t.kind == "weight" and t.layout.bytes >= MOST for t in call.operands.values())
+        for vector in call.operands.values()
+        if vector.layout.is_vector
+    }
+    return sorted(tensors, key=lambda tensor: tensor in last)
 
 
 def _too_large(

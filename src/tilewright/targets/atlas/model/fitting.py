@@ -17,6 +17,11 @@ from itertools import count
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, place, starved
+from tilewright.targets.atlas.model.handing_over import (
+    hand_over,
+    in_vain,
+    without_begun,
+)
 from tilewright.targets.atlas.model.kernel_code import KernelCode, LaunchRefused, Pending
 from tilewright.targets.atlas.model.kernel_records import over_images
 from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
@@ -71,7 +76,9 @@ def fit(
             continue
         made, lacking = search.generator.lower(places, search.short)
         if not lacking:
-            return search.prefetching(places, made) if fuse else (places, made)
+            return (
+                search.handing_over(*search.prefetching(places, made)) if fuse else (places, made)
+            )
         try:
             for index, lack in lacking.items():
                 search.ask(index, lack, places)
@@ -132,6 +139,23 @@ class _Search:
             if not vain:
                 return now, lowered
             found = [one for one in found if one.reader not in vain]
+        return places, made
+
+    def handing_over(
+        self, places: BufferAssignment, made: list[KernelCode | Pending]
+    ) -> tuple[BufferAssignment, list[KernelCode | Pending]]:
+        """The same with first tiles that the call before loads, where calls still fit and find them."""
+        turning = {t for loop in self.program.layer_loops for t in loop.own}
+        now = hand_over(self.program, places, [one.use for one in made], self.profile)
+        while now.begun:
+            lowered, lacking = self.generator.lower(now, self.short)
+            refused = {*lacking}
+            if not lacking:
+                uses = [one.use for one in lowered]
+                refused = in_vain(now, uses, turning, self.profile)
+            if not refused:
+                return now, lowered
+            now = without_begun(now, refused, places)
         return places, made
 
     def _refuse(self, index: int, lack: int, has: int) -> None:

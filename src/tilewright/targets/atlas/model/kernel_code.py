@@ -16,7 +16,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, astuple, dataclass, fields, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,14 @@ from tilewright.targets.atlas.codegen.compile_kernel import (
     Placement,
     Use,
 )
+from tilewright.targets.atlas.codegen.tail_loads import Transfer
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.isa import MAX_OPERANDS, OPCODES
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program
 
-FORMAT = 4  # of keys and entries
+FORMAT = 5  # of keys and entries
 LOOKS = 10  # per second, at most, at whether files of the package have changed
 ROOT = Path(tilewright.__file__).parent
 _LIBRARIES = ("numpy", "ml_dtypes", "xdsl")  # which kernels are traced with
@@ -307,14 +308,22 @@ def from_bytes(raw: bytes) -> KernelCode | Fitting | Lacking | None:
     return KernelCode(program, schedule, data, end, use, goes_on)
 
 
-def _uses(use: Use) -> list[int]:
-    return [use.room, use.moved, use.busy]
+def _uses(use: Use) -> list[Any]:
+    counts = [use.room, use.moved, use.busy, use.upper, use.ending]
+    return [*counts, *([list(astuple(t)) for t in found] for found in (use.leading, use.beyond))]
 
 
 def _use(value: object) -> Use:
-    if not isinstance(value, list) or len(value) != 3:
-        raise ValueError("not three counts")
-    return Use(*map(_count, value))
+    if not isinstance(value, list) or len(value) != 7:
+        raise ValueError("not five counts and two lists of transfers")
+    room, moved, busy, upper, ending = map(_count, value[:5])
+    leading, beyond = (tuple(map(_transfer, found)) for found in value[5:])
+    return Use(room, moved, busy, upper, ending, leading, beyond)
+
+
+def _transfer(value: list[Any]) -> Transfer:
+    vmem, dram, size, rounds = value
+    return Transfer(_count(vmem), _count(dram), _count(size), rounds is True)
 
 
 def _count(value: object) -> int:

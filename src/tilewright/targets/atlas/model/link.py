@@ -21,8 +21,11 @@ from tilewright.targets.atlas.codegen.emit import fill
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.prefetch import Prefetch
 from tilewright.targets.atlas.codegen.routine import LAYER_WORD
+from tilewright.targets.atlas.codegen.tail_loads import Transfer
 from tilewright.targets.atlas.model.blocking import padded
 from tilewright.targets.atlas.model.buffer_assignment import (
+    BESIDE,
+    LAST,
     PAGE,
     BufferAssignment,
     PrefetchedRows,
@@ -102,7 +105,17 @@ class Generator:
                     _source(p, places, turning) for p in places.prefetched if p.reader == index
                 ),
                 brings=tuple(
-                    _source(p, places, turning) for p in places.prefetched if p.carrier == index
+                    _source(p, places, turning)
+                    for p in (*places.prefetched, *places.begun)
+                    if p.carrier == index and p.way == BESIDE
+                ),
+                begun=tuple(
+                    _transfer(p, places, turning) for p in places.begun if p.reader == index
+                ),
+                following=tuple(
+                    _transfer(p, places, turning)
+                    for p in places.begun
+                    if p.carrier == index and p.way == LAST
                 ),
             )
             joins = any(index in run for run in places.joined)
@@ -135,6 +148,8 @@ class Generator:
             placement.area,
             placement.found,
             placement.brings,
+            placement.begun,
+            placement.following,
             joins,
         )
         if key not in self.made:
@@ -192,6 +207,14 @@ def _source(
     start = places.dram[one.tensor] + one.offset
     rounds = one.tensor in turning
     return Prefetch(start, one.address, one.bytes, one.rows, one.stride, rounds)
+
+
+def _transfer(
+    one: PrefetchedRows, places: BufferAssignment, turning: Collection[StoredTensor]
+) -> Transfer:
+    """What moves for the first tiles of a call."""
+    start = places.dram[one.tensor] + one.offset
+    return Transfer(one.address, start, one.size, one.tensor in turning)
 
 
 def link(

@@ -33,11 +33,12 @@ from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 
 STEPS = 192  # products of tiles in one loop body, about
-PASSING = 3  # times fewer where what they read passes by in two buffers
+PASSING = 6  # times fewer where what they read passes by in two buffers
 HELD = 320 * 1024  # bytes of a band between convolutions
 CHIP = 1024 * 1024  # bytes of VMEM, about
-OTHERS = 128 * 1024  # of them for filters, masks and what else a band needs
-MOST_BANDS = 4  # every band has loops of its own, whose pointers take scalar registers
+OTHERS = 184 * 1024  # of them for filters, masks and what else a band needs
+BUFFERS = 88 * 1024  # and of what comes from the host and passes by
+MOST_BANDS = 6  # every band has loops of its own, whose pointers take scalar registers
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class _Chain:
         first = self.before or self.middle
         images = math.prod(self.last.out.stored)
         images += 0 if self.streams else math.prod(first.image.stored)
-        return min(HELD, CHIP - OTHERS - images)
+        return min(HELD, CHIP - OTHERS - images - (BUFFERS if self.streams else 0))
 
     def _cut(self, count: int) -> list[_Band]:
         """So many bands, or fewer, each of whole tiles."""

@@ -24,8 +24,8 @@ from tilewright.targets.atlas.model.late_weights import (
     REGISTERS,
     UNITS,
     Reach,
-    ticks_with_late_weights,
     through,
+    ticks_with_late_weights,
 )
 from tilewright.targets.atlas.profile import load_profile
 
@@ -45,7 +45,9 @@ def _options(image: Image, window: Window, filters: int, groups: int) -> dict:
     }  # fmt: skip
 
 
-def _seen(mask: np.ndarray, image: Image, window: Window, filters: int, groups: int):
+def _seen(
+    mask: np.ndarray, image: Image, window: Window, filters: int, groups: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Which results see a pixel of a mask [H, W, C], and which filters [KH, KW, C / groups, N] meet one:
     pixel by pixel."""
     rows, columns = window.result(image.height, image.width)
@@ -60,7 +62,7 @@ def _seen(mask: np.ndarray, image: Image, window: Window, filters: int, groups: 
         if not (0 <= y < image.height and 0 <= x < image.width):
             continue
         for n in range(filters):
-            channels = mask[y, x, n // each * of : (n // each + 1) * of]
+            channels = np.asarray(mask[y, x])[n // each * of : (n // each + 1) * of]
             result[r, c, n] |= channels.any()
             met[i, j, :, n] |= channels
     return result, met
@@ -148,11 +150,11 @@ def _small_machine(folder: Path, vmem: int):
     return load_profile(str(path))
 
 
-def _network(filters: int, late: int, batch: int = 1):
+def _network(filters: int, late: int, batch: int = 1, early: int = 3):
     """Convolutions that keep the vector unit busy, then weights for one pixel."""
     net = ModelBuilder("late", seed=3)
     x = net.input("x", (batch, 32, 24, 24))
-    for k in range(3):
+    for k in range(early):
         x = net.gelu(net.conv2d(x, filters, 3, f"early{k}", padding=1))
     x = global_average(net, x)
     x = net.relu(net.linear(x, late, "first"))
@@ -160,10 +162,10 @@ def _network(filters: int, late: int, batch: int = 1):
     return net.build()
 
 
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("batch", [3, 4])
 def test_no_program_beats_a_bound_by_room(tmp_path, batch):
     small = _small_machine(tmp_path, 256 * 1024)
-    model = compile_model(_network(64, 640, batch), small)
+    model = compile_model(_network(64, 640, batch, 5), small)
     bound = bound_of(model.artifact)
     session = Session(model)
     session.run(example_inputs(model, "random", 0))
@@ -171,7 +173,7 @@ def test_no_program_beats_a_bound_by_room(tmp_path, batch):
     assert bound.terms["VMEM"] > max(bound.terms["DMA"], bound.terms["VPU"])
     assert bound.total <= session.cycles
     # The vector unit is busy until the mean; what does not fit by then comes after it.
-    weights = 64 * 640 + 640 * 640
+    weights = 64 * 640 + 640 * 640  # and those of the second convolution before them, at most
     after = (weights - small.vmem_bytes - REGISTERS - UNITS) // 2
     assert after < bound.terms["VMEM"] <= bound.terms["VPU"] + after
 

@@ -19,13 +19,14 @@ Every number is rounded as if the convolutions were kernels of their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.tile_machine import Found, active_found
 from tilewright.targets.atlas.kernels.convolution import SHARING, Convolution, Plan
 from tilewright.targets.atlas.kernels.image_blocks import pixel_blocks, write_border
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
@@ -37,6 +38,7 @@ PASSING = 6  # times fewer where what they read passes by in two buffers
 HELD = 320 * 1024  # bytes of a band between convolutions
 CHIP = 1024 * 1024  # bytes of VMEM, about
 OTHERS = 184 * 1024  # of them for filters, masks and what else a band needs
+BESIDE = 224 * 1024  # of them where a band of what is read is copied
 BUFFERS = 88 * 1024  # and of what comes from the host and passes by
 MOST_BANDS = 6  # every band has loops of its own, whose pointers take scalar registers
 
@@ -52,6 +54,7 @@ class Chain:
     parts: tuple[Convolution, ...]
     kernel: Kernel
     scratch: int  # bytes of VMEM between the convolutions
+    copied: Callable[[Found], list[Any]]  # bands of which it copies what it reads to VMEM
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def convolution_chain(parts: Sequence[Convolution]) -> Chain:
     if "added" in parts[-1].kernel.specs:
         specs["added"] = parts[-1].kernel.specs["added"]
     specs["out"] = image_type(parts[-1].out)
-    return Chain(tuple(parts), kernel_of("chain", specs, plan.run), plan.scratch)
+    return Chain(tuple(parts), kernel_of("chain", specs, plan.run), plan.scratch, plan.copied)
 
 
 def _roles(parts: Sequence[Convolution]) -> tuple[Plan | None, Plan, Plan | None]:
@@ -133,8 +136,7 @@ class _Chain:
 
     def bands(self) -> list[_Band]:
         """Bands of rows, as few as there is room for, each of whole tiles."""
-        rows = self.middle.out.rows
-        most = 1 if (self.middle.out.batch or 1) > 1 else MOST_BANDS
+        rows, most = self.middle.out.rows, self._most
         for held in (self._room, HELD):
             for count in range(1, min(rows, most) + 1):
                 found = self._cut(count)
@@ -146,6 +148,10 @@ class _Chain:
             f"than {HELD // 1024} KiB between them, in {most} bands",
             hint="use the convolutions one after the other",
         )
+
+    @property
+    def _most(self) -> int:
+        return 1 if (self.middle.out.batch or 1) > 1 else MOST_BANDS
 
     @property
     def _room(self) -> int:
@@ -208,25 +214,63 @@ class _Chain:
     def scratch(self) -> int:
         return self._bytes(self.bands())
 
+    # --- what is read more than once ------------------------------------------------------
+
+    def copied(self, found: Found | None) -> list[_Band]:
+        """The bands of which what is read comes to VMEM once for each, where it does not lie there already
+        and would pass by for every 32 channels that are made of it; none if they have no room."""
+        if found is None or "x" in found.tensors or self.before is None or self.streams:
+            return []
+        if round_up(self.before.filters.filters) == SIDE:
+            return []
+        for count in range(1, min(self.middle.out.rows, self._most) + 1):
+            bands = self._cut(count)
+            held = self._bytes(bands) + math.prod(self._copied(self.before, bands))
+            if held + BESIDE <= found.room:
+                return bands
+        return []
+
+    def _copied(self, plan: Plan, bands: list[_Band]) -> tuple[int, ...]:
+        """The part of what is read that is held for a band."""
+        most = max(round_up((band.bottom - band.top) * plan.image.pitch) for band in bands)
+        return (1, *plan.image.phase_count, most, plan.image.stored[-1])
+
+    def _copy(self, x: Any, b: Any, into: Any, band: _Band) -> None:
+        """What a band is made of, from DRAM to VMEM."""
+        plan = self.before
+        assert plan is not None
+        wide = plan.image.stored[-1]
+        part = _rows_of(plan.out, band.top, band.bottom)
+        place = plan.image.lead + band.top * plan.image.pitch
+        for p, phase in _tiles(part, wide // SIDE * len(part.each_phase()) * PASSING):
+            for c in Block(0, wide // SIDE, wide).parts():
+                into[0, phase[0], phase[1], p, c] = x[b, phase[0], phase[1], p + place, c]
+
     # --- the kernel -----------------------------------------------------------------------
 
     def run(self, x: Any, out: Any, added: Any = None, **given: Any) -> None:
         """Band by band."""
-        plan, bands = self.middle, self.bands()
+        plan, copied = self.middle, self.copied(active_found())
+        bands = copied or self.bands()
         first, second = (
             None if shape is None else tw.scratch(tw.fp8[shape].panels(), on_chip=True)
             for shape in self._shapes(bands)
         )
         lines, wide = plan.lines(), round_up(plan.filters.filters)
         depth = 1 if self.before else 0
+        copy = None
+        if copied and self.before is not None:
+            copy = tw.scratch(tw.fp8[self._copied(self.before, bands)].panels(), on_chip=True)
         for b in tw.each(self.last.out.batch or 1):
             write_border(out, b, self.last.out)
             for band in bands:
                 if first is not None:
                     self._clear(first, band)
+                if copy is not None:
+                    self._copy(x, b, copy, band)
                 for n in tw.grid(wide):
                     if first is not None:
-                        self._widened(x, b, first, band, n, _of(given, 0))
+                        self._widened(x, b, first, band, n, _of(given, 0), copy)
                     source = x if first is None else first
                     self._seen(source, b, out if second is None else second, band, n, lines,
                                _of(given, depth), added)  # fmt: skip
@@ -246,9 +290,9 @@ class _Chain:
                 held[0, a, c, Block(place, 1, extent, None, 0), Block(0, 1, SIDE)] = nothing
 
     def _widened(
-        self, x: Any, b: Any, held: Any, band: _Band, n: Block, given: dict[str, Any]
+        self, x: Any, b: Any, held: Any, band: _Band, n: Block, given: dict[str, Any], copy: Any
     ) -> None:
-        """The first convolution, of 32 of its filters."""
+        """The first convolution, of 32 of its filters; copy: what it reads, if that is in VMEM."""
         plan = self.before
         assert plan is not None
         part = replace(plan, out=_rows_of(plan.out, band.top, band.bottom))
@@ -257,8 +301,9 @@ class _Chain:
         steps = channels.tiles * len(part.out.each_phase()) * (PASSING if self.streams else 1)
         rows = part.rows(n, given.get("scale"), given.get("bias"), park=True)
         for p, phase in _tiles(part.out, steps):
-            total = tw.zeros()
-            total += x[b, phase[0], phase[1], p + place, channels] @ given["w"][0, 0, channels, n]
+            total, at = tw.zeros(), (b, *phase, p + place, channels)
+            pixels = x[at] if copy is None else copy[(0, *phase, p, channels)]
+            total += pixels @ given["w"][0, 0, channels, n]
             y = part.finished(total, rows, p, phase)
             held[0, phase[0], phase[1], p + band.lead, Block(0, 1, SIDE)] = y
 

@@ -27,7 +27,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.tile_machine import Found, active_found
-from tilewright.targets.atlas.kernels.convolution import SHARING, Convolution, Plan
+from tilewright.targets.atlas.kernels.convolution import SHARING, Convolution, Plan, Rows
 from tilewright.targets.atlas.kernels.image_blocks import pixel_blocks, write_border
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
 from tilewright.tile.blocks import Block
@@ -38,7 +38,7 @@ PASSING = 6  # times fewer where what they read passes by in two buffers
 HELD = 320 * 1024  # bytes of a band between convolutions
 CHIP = 1024 * 1024  # bytes of VMEM, about
 OTHERS = 184 * 1024  # of them for filters, masks and what else a band needs
-BESIDE = 224 * 1024  # of them where a band of what is read is copied
+BESIDE, PHASE = 112 * 1024, 7 * 1024  # of them where a band is copied, and more for every phase
 BUFFERS = 88 * 1024  # and of what comes from the host and passes by
 MOST_BANDS = 6  # every band has loops of its own, whose pointers take scalar registers
 
@@ -122,6 +122,12 @@ class _Chain:
     def last(self) -> Plan:
         return self.after or self.middle
 
+    @property
+    def _single(self) -> bool:
+        """Whether the last convolution sees no more than one tile of channels: then it follows at once on
+        each tile of pixels, and what it makes leaves while the next ones are computed."""
+        return self.after is not None and round_up(self.middle.filters.filters) == SIDE
+
     # --- geometry -------------------------------------------------------------------------
 
     @property
@@ -200,7 +206,8 @@ class _Chain:
         """What is held before and after the depthwise convolution."""
         plan, wide = self.middle, round_up(self.middle.filters.filters)
         first = (1, *plan.image.phase_count, self._pixels(bands), SIDE) if self.before else None
-        second = (1, *plan.out.phase_count, self._held(bands), wide) if self.after else None
+        second = (1, *plan.out.phase_count, self._held(bands), wide)
+        second = second if self.after and not self._single else None
         return first, second
 
     def _bytes(self, bands: list[_Band]) -> int:
@@ -226,7 +233,7 @@ class _Chain:
         for count in range(1, min(self.middle.out.rows, self._most) + 1):
             bands = self._cut(count)
             held = self._bytes(bands) + math.prod(self._copied(self.before, bands))
-            if held + BESIDE <= found.room:
+            if held + BESIDE + PHASE * math.prod(self.before.image.phase_count) <= found.room:
                 return bands
         return []
 
@@ -273,7 +280,7 @@ class _Chain:
                         self._widened(x, b, first, band, n, _of(given, 0), copy)
                     source = x if first is None else first
                     self._seen(source, b, out if second is None else second, band, n, lines,
-                               _of(given, depth), added)  # fmt: skip
+                               _of(given, depth), _of(given, depth + 1), added)  # fmt: skip
                 if second is not None:
                     self._narrowed(second, b, out, band, _of(given, depth + 1), added)
 
@@ -309,15 +316,17 @@ class _Chain:
 
     def _seen(
         self, source: Any, b: Any, into: Any, band: _Band, n: Block, lines: list[Any],
-        given: dict[str, Any], added: Any,
+        given: dict[str, Any], after: dict[str, Any], added: Any,
     ) -> None:  # fmt: skip
-        """The depthwise convolution of these 32 channels."""
+        """The depthwise convolution of these 32 channels, and what follows on them at once."""
         plan = self.middle
         part = replace(plan, out=_rows_of(plan.out, band.first, band.end))
         tiles = plan.diagonals(given["w"], [(n, n)], lines)
         taps = plan.window.taps
         rows = part.rows(n, given.get("scale"), given.get("bias"), park=True)
-        for p, phase in _tiles(part.out, len(taps) * len(part.out.each_phase())):
+        ends = self._ends(band, after) if self._single else []
+        steps = (len(taps) + len(ends)) * len(part.out.each_phase())
+        for p, phase in _tiles(part.out, steps):
             total = tw.zeros()
             for tap in taps:
                 at = plan.at(phase, tap)
@@ -330,10 +339,28 @@ class _Chain:
                 total += pixels @ tiles[n.start, tap]
             more = plan.beside(added, b, phase, p + band.first * plan.out.pitch, n)
             y = part.finished(total, rows, p, phase, more)
+            for last, m, own in ends:
+                total = tw.zeros()
+                total += y @ after["w"][0, 0, Block(0, 1, SIDE), m]
+                more = last.beside(added, b, phase, p + band.first * plan.out.pitch, m)
+                place = p + self._into(band)
+                into[b, phase[0], phase[1], place, m] = last.finished(total, own, p, phase, more)
+            if ends:
+                continue
             if self.after is None:
                 into[b, phase[0], phase[1], p + self._into(band), n] = y
             else:
                 into[0, phase[0], phase[1], p, n] = y
+
+    def _ends(self, band: _Band, given: dict[str, Any]) -> list[tuple[Plan, Block, Rows]]:
+        """The last convolution for every tile of its filters, with their scales and terms."""
+        assert self.after is not None
+        part = replace(self.after, out=_rows_of(self.after.out, band.first, band.end))
+        wide = round_up(part.filters.filters)
+        return [
+            (part, n, part.rows(n, given.get("scale"), given.get("bias"), park=True))
+            for n in Block(0, wide // SIDE, wide).parts()
+        ]
 
     def _narrowed(
         self, held: Any, b: Any, out: Any, band: _Band, given: dict[str, Any], added: Any

@@ -62,9 +62,9 @@ def _seen(
         if not (0 <= y < image.height and 0 <= x < image.width):
             continue
         for n in range(filters):
-            channels = np.asarray(mask[y, x])[n // each * of : (n // each + 1) * of]
-            result[r, c, n] |= channels.any()
-            met[i, j, :, n] |= channels
+            channels = np.flatnonzero(mask[y, x, n // each * of : (n // each + 1) * of])
+            result[r, c, n] = result[r, c, n] or len(channels) > 0
+            met[i, j, channels, n] = True
     return result, met
 
 

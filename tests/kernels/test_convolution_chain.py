@@ -156,6 +156,7 @@ def test_what_is_read_again_comes_once_for_every_band(wide, step, batch, after, 
     random = np.random.default_rng(wide)
     parts = _parts(32 if batch else 64, wide, step, batch, after)
     plan = chains._Chain(*chains._roles(parts))
+    assert plan.before is not None
     whole = plan._bytes(plan._cut(1)) + math.prod(plan._copied(plan.before, plan._cut(1)))
     room = chains.BESIDE + 4 * chains.PHASE + (whole if batch else whole * 3 // 4)
     here, there = Found(frozenset({"x"}), 1 << 20), Found(frozenset(), room)

@@ -345,11 +345,9 @@ class _Chain:
                 more = last.beside(added, b, phase, p + band.first * plan.out.pitch, m)
                 place = p + self._into(band)
                 into[b, phase[0], phase[1], place, m] = last.finished(total, own, p, phase, more)
-            if ends:
-                continue
             if self.after is None:
                 into[b, phase[0], phase[1], p + self._into(band), n] = y
-            else:
+            elif not ends:
                 into[0, phase[0], phase[1], p, n] = y
 
     def _ends(self, band: _Band, given: dict[str, Any]) -> list[tuple[Plan, Block, Rows]]:

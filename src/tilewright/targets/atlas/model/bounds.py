@@ -27,6 +27,9 @@ Vector unit. Each element-wise operation of the formula on each tile, each reduc
     transpose. Constants, spreading a row over a tile, masking of edges and anything done to whole
     tiles of hidden keys are left out: there are other ways.
 
+VMEM. Weights of which there is no room while the work before them is done come in after it:
+`late_weights.py`.
+
 Loads and stores between registers and VMEM are not counted as work. Steps of one part of the model may
 overlap in any way, but for what they need of each other: `critical_path.py` follows values from the first
 transfer to the last, and gives each resource its beginning and its end. Between parts the host takes
@@ -72,8 +75,8 @@ class StepBound:
 class ModelBound:
     """The bound of a whole model.
 
-    terms: ticks each resource is busy over all parts, and "path", which steps that wait for each
-    other take; total is at least the largest of them.
+    terms: ticks each resource is busy over all parts, "path", which steps that wait for each
+    other take, and "VMEM", which work takes and then weights that had no room beside it; total is at least the largest of them.
     """
 
     total: int

@@ -311,7 +311,7 @@ def test_bad_options(arguments: list[str]) -> None:
 
 
 def test_the_bare_command_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tilewright("compile") == 2
+    assert exit_code("compile") == 2
     assert "Missing" in capsys.readouterr().err
 
 
@@ -327,12 +327,12 @@ def test_the_bare_command_says_what_is_missing(capsys: pytest.CaptureFixture[str
 def test_what_people_have_instead_of_a_model(
     name: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert tilewright("compile", name, "-o", "a.twb") == 2
+    assert exit_code("compile", name, "-o", "a.twb") == 2
     assert hint in capsys.readouterr().err
 
 
 def test_targets_in_capitals_are_found_among_the_near(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tilewright("compile", MLP, "-o", "a.twb", "--target", "ATLAS-V1") == 2
+    assert exit_code("compile", MLP, "-o", "a.twb", "--target", "ATLAS-V1") == 2
     assert "did you mean atlas-v1" in capsys.readouterr().err
 
 

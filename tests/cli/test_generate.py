@@ -107,7 +107,7 @@ def test_all_of_it_is_verified(bundle: Path, capsys: pytest.CaptureFixture[str])
     status, out, _ = run_command(capsys, "verify", str(bundle))
     assert status == 0 and "all entry points verified" in out
     folder = str(bundle.parent / "tiny")
-    status, out, _ = call(capsys, "verify", str(bundle), "--model", folder, "--json")
+    status, out, _ = run_command(capsys, "verify", str(bundle), "--model", folder, "--json")
     found = json.loads(out)["entries"]
     assert status == 0 and set(found) == {"prefill", "generate", "head"}
     assert all(0.98 < one["outputs"][0]["accuracy"]["cosine"] < 1 for one in found.values())
@@ -115,22 +115,24 @@ def test_all_of_it_is_verified(bundle: Path, capsys: pytest.CaptureFixture[str])
 
 def test_all_of_it_is_linted(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every entry point, or the one that is named; other programs have none."""
-    status, out, _ = call(capsys, "lint", str(bundle))
+    status, out, _ = run_command(capsys, "lint", str(bundle))
     assert status == 0 and out.count("clean; ") == 3
     assert all(f"entry point {name}, segment 0" in out for name in ("prefill", "generate", "head"))
-    status, out, _ = call(capsys, "lint", str(bundle), "--json")
+    status, out, _ = run_command(capsys, "lint", str(bundle), "--json")
     assert set(json.loads(out)["entries"]) == {"prefill", "generate", "head"}
-    status, out, _ = call(capsys, "lint", str(bundle), "--entry", "head", "--json")
+    status, out, _ = run_command(capsys, "lint", str(bundle), "--entry", "head", "--json")
     assert len(json.loads(out)["segments"]) == 1
-    status, out, _ = call(capsys, "disasm", str(bundle), "--entry", "head")
+    status, out, _ = run_command(capsys, "disasm", str(bundle), "--entry", "head")
     assert status == 0 and "dma.store" in out
-    status, out, _ = call(capsys, "sim", str(bundle), "--entry", "head")
+    status, out, _ = run_command(capsys, "sim", str(bundle), "--entry", "head")
     assert status == 0 and "cycles" in out
     for command in ("disasm", "sim"):
-        status, _, error = call(capsys, command, str(bundle))
+        status, _, error = run_command(capsys, command, str(bundle))
         assert status == 2 and "choose one with --entry: prefill, generate, head" in error
         (bundle.parent / "x.S").write_text("delay 1\n")
-        status, _, error = call(capsys, command, str(bundle.parent / "x.S"), "--entry", "head")
+        status, _, error = run_command(
+            capsys, command, str(bundle.parent / "x.S"), "--entry", "head"
+        )
         assert status == 2 and "--entry is for compiled models" in error
 
 
@@ -146,7 +148,7 @@ def test_a_folder_is_calibrated_on_tokens(
         np.savez(tmp_path / f"{number}.npz", ids=ids)
         bundles.append(tmp_path / f"{number}.twb")
         given = ["--calibrate", str(tmp_path / f"{number}.npz"), "--prompt", "4", "--slots", "12"]
-        status, out, _ = call(
+        status, out, _ = run_command(
             capsys, "compile", folder, "-o", str(bundles[-1]), *given, "--accuracy", "0.5", "--json"
         )
         entries = json.loads(out)["entries"]
@@ -168,7 +170,7 @@ def test_files_that_no_model_is_calibrated_on(
 ) -> None:
     np.savez(tmp_path / "bad.npz", **arrays)  # pyright: ignore[reportArgumentType]
     given = ["compile", str(write(tmp_path / "tiny")), "-o", str(tmp_path / "no.twb")]
-    status, _, error = call(capsys, *given, "--calibrate", str(tmp_path / "bad.npz"))
+    status, _, error = run_command(capsys, *given, "--calibrate", str(tmp_path / "bad.npz"))
     assert status == 2 and message in error and not (tmp_path / "no.twb").exists()
 
 

@@ -9,7 +9,7 @@ from mutation_trials import trial
 
 KINDS = {kind.name: kind for kind in mutations.KINDS}
 SAMPLE = [
-    ("a fold that should not be", tower_models.read_after_the_loop),
+    ("a fold that should not be", tower_models.a_view_is_read),
     ("readers behind the loop not asked for", tower_models.two_carried),
     ("readers behind the loop not asked for", tower_models.some_layers_have_outputs),
     ("inputs of iterations that others read", tower_models.an_input_of_two_layers),
@@ -47,7 +47,7 @@ def test_a_mistake_is_found(name, make):
 def test_mistakes_have_effects():
     """Kinds that must change a result do so, and somebody finds them."""
     certain = [
-        ("a fold that should not be", tower_models.read_after_the_loop),
+        ("a fold that should not be", tower_models.a_view_is_read),
         ("an iteration left out", tower_models.two_heads),
         ("a scale halved", tower_models.two_heads),
         ("a port of another iteration", tower_models.inputs_and_outputs_of_every_layer),

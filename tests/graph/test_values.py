@@ -49,12 +49,12 @@ def _plain(value):
 
 def test_verification_sees_what_was_overwritten():
     """Every step is right for what its regions hold, and yet the model is wrong."""
-    broken = mutations.mistaken(tower_models.built(tower_models.read_after_the_loop), FOLD, 0)
+    broken = mutations.mistaken(tower_models.built(tower_models.a_view_is_read), FOLD, 0)
     assert broken is not None
     model = broken.model
     result = verify(model, per_layer=True)
     assert not result.ok
-    assert any("finds something else than x in its operand residual" in s for s in result.strays)
+    assert any("finds something else than reshape in its operand x0" in s for s in result.strays)
     assert "astray" in result.text() and result.to_json()["strays"]
     assert [error.code for error in check(model)] == ["TW3117"]
     model.artifact.graph = None  # what verification was like without the graph

@@ -23,8 +23,9 @@ def _unary(name: str, meaning: str) -> Family:
     return Family(name, meaning, roles("x"), (OPERAND_MAPS,), checks.elementwise)
 
 
-def _binary(name: str, meaning: str) -> Family:
-    return Family(name, meaning, roles("lhs rhs"), (OPERAND_MAPS, *_SCALARS), checks.elementwise)
+def _binary(name: str, meaning: str, runs_on: str = "npu") -> Family:
+    attributes = (OPERAND_MAPS, *_SCALARS)
+    return Family(name, meaning, roles("lhs rhs"), attributes, checks.elementwise, runs_on=runs_on)
 
 
 _UNARY = [
@@ -92,9 +93,15 @@ _BINARY = [
         "max": "the larger; NaN if either is",
         "min": "the smaller; NaN if either is",
         "pow": "lhs to the rhs",
-        "rem": "what lhs / rhs, rounded to zero, leaves of lhs: exact, with the sign of lhs",
     }.items()
 ]
+
+# No rounded quotient gives an exact remainder.
+_REMAINDER = _binary(
+    "elementwise_rem",
+    "what lhs / rhs, rounded to zero, leaves of lhs: exact, with the sign of lhs",
+    runs_on="host",
+)
 
 _CHOICES = [
     Family("silu_gate", "silu(gate) * up", roles("gate up"), (OPERAND_MAPS,), checks.elementwise),
@@ -493,7 +500,7 @@ _HOST = [
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in [
-        *_CONTRACTIONS, *_BINARY, *_UNARY, *_CHOICES, *_ROWS, *_WINDOWS, *_QUANTISATION, *ENCODED_FAMILIES,
+        *_CONTRACTIONS, *_BINARY, _REMAINDER, *_UNARY, *_CHOICES, *_ROWS, *_WINDOWS, *_QUANTISATION, *ENCODED_FAMILIES,
         *_MOVEMENT, *_HOST,
     ]
 }  # fmt: skip

@@ -126,7 +126,7 @@ def coverage_of(module: ModuleOp, settings: Settings) -> Coverage:
             row.kernels = [kernel_name(k) for k in made]
             row.state = "host" if all(_runs_on_host(k) for k in made) else "bound"
             if row.state == "host":
-                row.reason = "looked up and counted on the host, whose memory holds the tables"
+                row.reason = _host_reason(made)
         elif not any(result.uses for result in op.results):
             row.state = "dead"
         else:
@@ -158,6 +158,14 @@ def _runs_on_host(op: Operation) -> bool:
         return False
     family = family_of(op.symbol.data)
     return family is not None and family.runs_on == "host"
+
+
+def _host_reason(made: list[Operation]) -> str:
+    symbols = [op.symbol.data for op in made if isinstance(op, UKernelGenericOp)]
+    families = [family_of(symbol) for symbol in symbols]
+    if any(family is not None and family.name == "elementwise_rem" for family in families):
+        return "remainders are exact on the host, whose division is not rounded"
+    return "looked up and counted on the host, whose memory holds the tables"
 
 
 def _types(op: Operation) -> str:

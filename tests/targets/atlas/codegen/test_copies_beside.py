@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tilewright.targets.atlas.codegen.copies_beside import Copy, set_aside, with_calm_reads
-from tilewright.targets.atlas.codegen.nest import LAYER, Affine, For, Read, Value, Variable, Write
+from tilewright.targets.atlas.codegen.nest import (
+    LAYER,
+    Affine,
+    For,
+    Read,
+    Statement,
+    Value,
+    Variable,
+    Write,
+)
 
 TILE = 1024
 
@@ -52,6 +61,20 @@ def test_copy_is_set_aside():
 def test_copy_stays_before_a_loop_that_touches_it(touching):
     rows = [copying(Affine(4096), 8192), working(ELSEWHERE, touching)]
     assert set_aside(rows) == (rows, {})
+
+
+def test_a_copy_for_later_is_not_made_first():
+    """Beside a loop that will be written out nothing is copied over what is still needed."""
+    before = working(Read(Value("fp8"), Affine(8192), TILE, on_chip=True, changing=3))
+    copy, after = copying(Affine(4096), 8192), working(ELSEWHERE)
+    after.unroll = True
+    rows: list[Statement] = [before, copy, after]
+    assert set_aside(rows) == (rows, {})
+    after.unroll = False
+    assert set_aside(rows) == (
+        [before, after],
+        {after.variable: [Copy(Affine(4096), 8192, 6 * TILE)]},
+    )
 
 
 def test_other_loops_stay():

@@ -111,7 +111,11 @@ class _Walk:
 def set_aside(
     statements: Sequence[Statement],
 ) -> tuple[list[Statement], dict[Variable, list[Copy]]]:
-    """The statements without such copies, and the copies by the loops beside which they are made."""
+    """The statements without such copies, and the copies by the loops beside which they are made.
+
+    Where that loop is written out, its copies are made before everything else: only those that no
+    earlier statement has to do with.
+    """
     rest: list[Statement] = []
     beside: dict[Variable, list[Copy]] = {}
     waiting: list[tuple[Statement, Copy]] = []
@@ -120,7 +124,8 @@ def set_aside(
         if copy is not None:
             waiting.append((s, copy))
             continue
-        keep = [(loop, c) for loop, c in waiting if not (isinstance(s, For) and _is_apart(s, c))]
+        around = [s] if not isinstance(s, For) or s.unroll is False else [s, *rest]
+        keep = [(k, c) for k, c in waiting if not (isinstance(s, For) and _is_apart(around, c))]
         rest += [loop for loop, _ in keep]
         if isinstance(s, For) and len(keep) < len(waiting):
             beside[s.variable] = [c for loop, c in waiting if (loop, c) not in keep]
@@ -204,10 +209,10 @@ def _places(offset: Affine, variables: Sequence[Variable]) -> Iterator[int]:
         yield offset.constant + sum(offset.factor(v) * k for v, k in zip(used, index, strict=True))
 
 
-def _is_apart(loop: For, copy: Copy) -> bool:
-    """Whether a loop nest leaves the bytes of a copy alone, at their source and on chip."""
+def _is_apart(statements: Sequence[Statement], copy: Copy) -> bool:
+    """Whether statements leave the bytes of a copy alone, at their source and on chip."""
     low, high = copy.source.constant, copy.source.constant + copy.bytes
-    for s in _every(loop.body):
+    for s in _every(statements):
         start, end = _reach(s)
         if s.on_chip:
             if start < copy.target + copy.bytes and copy.target < end:

@@ -81,8 +81,7 @@ def lower(
     and if that is not enough, the loop around them is written out.
     """
     pool = pool or ConstantPool(0)
-    statements, beside = set_aside(without_idle_slots(statements))
-    statements = with_calm_reads(statements)
+    statements = without_idle_slots(statements)
     error, tried = None, []
     for share, (defers, apart) in itertools.product(shares, REGISTER_USES):
         if (defers, apart) != REGISTER_USES[0] and not isinstance(error, PointersExceeded):
@@ -95,6 +94,8 @@ def lower(
             continue  # the same code, so the same error
         tried.append(marks)
         pool.values.clear()
+        rows, beside = set_aside(rows)
+        rows = with_calm_reads(rows)
         try:
             lowering = _Lowering(profile, pool, area, defers)
             routine = lowering.run(rows, tables or {}, beside, carried)

@@ -70,7 +70,9 @@ def _seen(
 
 def _has(mask: np.ndarray, reach: Reach) -> bool:
     """Whether a mask has a box of these pixels, of all channels or of one."""
-    planes = [mask.all(2)] if reach.full else [mask[..., c] for c in range(mask.shape[2])]
+    planes: list[np.ndarray] = (
+        [np.min(mask, axis=2)] if reach.full else [mask[..., c] for c in range(mask.shape[2])]
+    )
     height, width = mask.shape[:2]
     return any(
         plane[r : r + reach.rows, c : c + reach.columns].all()

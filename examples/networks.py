@@ -63,11 +63,16 @@ def decoder(
 
 
 def siglip(
-    tokens: int = 1024, width: int = 768, heads: int = 12, hidden: int = 3072, layers: int = 1
+    tokens: int = 1024,
+    width: int = 768,
+    heads: int = 12,
+    hidden: int = 3072,
+    layers: int = 1,
+    batch: int = 1,
 ) -> Imported:
     """Blocks of a vision transformer: norms first, biases, tanh GELU, no mask."""
     net = ModelBuilder("siglip")
-    x = net.input("x", (1, tokens, width))
+    x = net.input("x", (batch, tokens, width))
     for number in range(layers):
         with net.layer(f"layers.{number}"):
             x = x + self_attention(net, net.layer_norm(x, "layer_norm1"), heads)
@@ -78,11 +83,16 @@ def siglip(
 
 
 def bert(
-    tokens: int = 128, width: int = 768, heads: int = 12, hidden: int = 3072, layers: int = 1
+    tokens: int = 128,
+    width: int = 768,
+    heads: int = 12,
+    hidden: int = 3072,
+    layers: int = 1,
+    batch: int = 1,
 ) -> Imported:
     """Encoder layers of BERT: norms after the sums, exact GELU, no mask."""
     net = ModelBuilder("bert")
-    x = net.input("x", (1, tokens, width))
+    x = net.input("x", (batch, tokens, width))
     for number in range(layers):
         with net.layer(f"layers.{number}"):
             x = net.layer_norm(x + self_attention(net, x, heads), "attention_norm", 1e-12)
@@ -139,6 +149,10 @@ MODELS: dict[str, Callable[[], Imported]] = {
     "decoder block 2048x960": lambda: decoder(tokens=2048),
     "siglip block 1024x768": siglip,
     "expert block 50x720": expert,
+    "bert layer 8x128x768": lambda: bert(batch=8),
+    "vision block 16x197x768": lambda: siglip(batch=16, tokens=197),
+    "vision block 2x577x1024": lambda: siglip(577, 1024, 16, 4096, batch=2),
+    "siglip block 3x1024x768": lambda: siglip(batch=3),
     "4 mlp layers": lambda: mlp(layers=5),
     "4 bert layers": lambda: bert(layers=4),
     "4 decoder blocks": lambda: decoder(layers=4),

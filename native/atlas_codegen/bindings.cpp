@@ -25,8 +25,7 @@ using Triples = std::vector<std::array<Number, 3>>;
 using NodeRow = std::array<Number, 13>;
 using Pairs = std::vector<std::pair<Number, Number>>;
 using Held = std::tuple<Pairs, Pairs, std::vector<Numbers>, Number>;  // values of x and e, last reads, clock
-using Found =
-    std::tuple<Pairs, Triples, std::vector<Numbers>, Numbers, Numbers, std::vector<int>, Number, Number, Held>;
+using Found = std::tuple<Pairs, Triples, std::vector<Numbers>, Numbers, Numbers, std::vector<int>, Number, Held>;
 
 enum Flag { repeated = 1, stores = 2, waits = 4, prefetches = 8, closing = 16, loads_tensor = 32 };
 
@@ -109,7 +108,7 @@ Held held_of(const Constants& constants) {
 
 Found found_of(const Schedule& schedule) {
   Found found;
-  auto& [issues, steps, operands, dispatch, completion, places, finish, dma_busy, held] = found;
+  auto& [issues, steps, operands, dispatch, completion, places, finish, held] = found;
   for (const Issue& issue : schedule.issues) {
     issues.emplace_back(issue.tick, issue.node);
     // -1: the instruction itself.
@@ -122,7 +121,6 @@ Found found_of(const Schedule& schedule) {
   completion = schedule.completion;
   places = schedule.places;
   finish = schedule.finish;
-  dma_busy = schedule.dma_busy;
   held = held_of(schedule.constants);
   return found;
 }

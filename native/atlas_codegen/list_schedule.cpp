@@ -114,13 +114,8 @@ class Scheduler {
       if (nodes_[k].unit != Unit::dma) finish = std::max(finish, completion_[k]);
     std::vector<int> places;
     for (std::size_t id = 0; id < ids_.size(); ++id) places.push_back(registers_.physical(static_cast<int>(id)));
-    return {std::move(issues_),
-            std::move(operands_),
-            std::move(dispatch_),
-            std::move(completion_),
-            std::move(places),
-            finish,
-            dma_busy_,
+    return {std::move(issues_),     std::move(operands_), std::move(dispatch_),
+            std::move(completion_), std::move(places),    finish,
             std::move(constants_)};
   }
 
@@ -295,7 +290,6 @@ class Scheduler {
   // When a transfer dispatched now completes.
   Tick occupy_engine(const Node& node) {
     dma_last_ = std::max(tick_ + 1, dma_last_ + 1) + node.transfer_ticks - 1;
-    dma_busy_ += node.transfer_ticks;
     return dma_last_;
   }
 
@@ -383,7 +377,6 @@ class Scheduler {
   std::int64_t work_left_ = 0;
   Tick tick_ = 0;
   Tick dma_last_;
-  Tick dma_busy_ = 0;
   bool can_hold_ = true;
   int addressing_ = -1;
 };

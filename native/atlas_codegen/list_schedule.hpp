@@ -98,7 +98,6 @@ struct Schedule {
   std::vector<Tick> completion;
   std::vector<int> places;  // of each register
   Tick finish;
-  Tick dma_busy;
   Constants constants;
 };
 

@@ -36,7 +36,7 @@ int cause_of(FaultKind kind) {
 
 Machine::Machine(std::vector<Region> regions, Options chosen) : options(chosen) {
   memory.regions = std::move(regions);
-  for (Region& region : memory.regions) region.bytes.assign(region.size, 0);
+  for (Region& region : memory.regions) region.bytes.reserve(region.size);
   bytes_read.assign(memory.regions.size(), 0);
   bytes_written.assign(memory.regions.size(), 0);
   written_.assign(memory.data().size, 0);

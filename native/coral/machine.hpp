@@ -63,6 +63,8 @@ struct Jump {
 class Machine {
  public:
   Machine(std::vector<Region> regions, Options options);
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
 
   void write(uint32_t address, const uint8_t* bytes, size_t count);
   void read(uint32_t address, uint8_t* bytes, size_t count);
@@ -152,7 +154,6 @@ class Machine {
   bool check_read(uint32_t address, uint32_t count);  // optional checks; false ends the run
   bool check_write(uint32_t address, uint32_t count);
   bool check_fused(const Decoded& d);
-  const std::vector<uint8_t>& written() const { return written_; }
   // Decode instruction memory up to `end`, or as far as before.
   void decode_words(uint32_t end);
 

@@ -1,18 +1,39 @@
 // The memories of the core: what may be fetched, loaded and stored, to the byte.
 #pragma once
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
 namespace tilewright::coral {
+
+// Zeros that take memory and time only where they are touched: a machine may have 128 MiB of DDR, and
+// most programs use none of it.
+class Zeros {
+ public:
+  void reserve(size_t size) {
+    bytes_.reset(static_cast<uint8_t*>(std::calloc(size, 1)));
+    if (!bytes_) throw std::bad_alloc();
+  }
+  uint8_t* data() { return bytes_.get(); }
+  uint8_t& operator[](size_t at) { return bytes_.get()[at]; }
+
+ private:
+  struct Free {
+    void operator()(uint8_t* bytes) const { std::free(bytes); }
+  };
+  std::unique_ptr<uint8_t, Free> bytes_;
+};
 
 struct Region {
   std::string name;
   uint32_t base = 0, size = 0;
   bool writable = false;
   bool timed = true;
-  std::vector<uint8_t> bytes;
+  Zeros bytes;
 
   bool holds(uint32_t address, uint32_t count) const {
     const uint32_t offset = address - base;

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.dialects import kernel_syntax
 from tilewright.dialects.kernel_families import FAMILIES
 from tilewright.dialects.kernel_symbols import (
     DTYPE_SUFFIXES,
@@ -137,3 +138,16 @@ def test_what_does_not_fit_is_refused(call: str, code: str) -> None:
         verify_module(parse_text(text, "f.mlir"))
     assert caught.value.code == code
     assert str(caught.value.location).startswith("f.mlir:2:")
+
+
+def test_calls_are_checked_whatever_was_checked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fits is remembered by the identity of types that may come and go."""
+    monkeypatch.setattr(kernel_syntax, "MOST_CHECKED", 3)
+    text = "func.func @f(%a : tensor<{n}xf32>) {{ npu_kernel.ukernel_generic {call} func.return }}"
+    for number in range(1, 40):
+        right = f'"npu_uk_elementwise_add"(%a, %a) : tensor<{number}xf32>, tensor<{number}xf32> -> tensor<{number}xf32>'
+        verify_module(parse_text(text.format(n=number, call=right)))
+        with pytest.raises(TilewrightError, match="TW12"):
+            wrong = right.replace(f"-> tensor<{number}xf32>", f"-> tensor<{number + 1}xf32>")
+            verify_module(parse_text(text.format(n=number, call=wrong)))
+        assert len(kernel_syntax._CHECKED) <= 3

@@ -192,6 +192,15 @@ def test_scaled_and_normalised_rows() -> None:
         check(node, {"x": x}, {}, {"y": 1}, ML)
 
 
+@pytest.mark.parametrize("threshold", [None, 0.25, -1.0])
+def test_numbers_above_a_threshold(threshold: float | None) -> None:
+    x = numbers(7, 4, seed=15)
+    x[:2] = [[0.25, -0.25, 3.0, -1.0], [np.inf, -np.inf, 0.0, -0.0]]
+    options = {} if threshold is None else {"threshold": threshold}
+    node = helper.make_node("Binarizer", ["x"], ["y"], domain=ML, **options)
+    check(node, {"x": x}, {}, {"y": 1}, ML)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_resizing_with_attributes_of_other_modes(mode: str) -> None:
     """What exporters write for every mode is no reason to refuse one."""

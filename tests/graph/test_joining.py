@@ -121,12 +121,12 @@ def test_without_registers_to_keep_kernels_are_joined_all_the_same(
     assert program.verify().ok
 
 
-def test_what_kernels_hand_on_in_registers_takes_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kernels_hand_on_in_registers_takes_less_time() -> None:
     program = tw.compile(block(3, 31), target="atlas-v1")
     x = np.random.default_rng(1).standard_normal((3, 31), np.float32)
     found, cycles = program(x), program.report().cycles
-    monkeypatch.setattr(join_routines, "REACH", 0)
-    without = tw.compile(block(3, 31), target="atlas-v1")
+    with tuned(joined_reach=0):
+        without = tw.compile(block(3, 31), target="atlas-v1")
     for mine, theirs in zip(found, without(x), strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert cycles < 0.98 * without.report().cycles

@@ -35,7 +35,7 @@ def test_options_that_are_left_out_have_their_defaults() -> None:
     found = RECORDS["norm"].given({"kind": "rms", "epsilon": 1e-6, "out": "fp8", "weight": True})
     assert found == {
         "kind": "rms", "epsilon": 1e-6, "out": "fp8", "factor": 1.0, "weight": True, "bias": False,
-        "guarded": True, "passes": False,
+        "guarded": True, "passes": False, "stacked": False,
     }  # fmt: skip
     assert RECORDS["gated"].given({})["activation"] == "silu"
     assert RECORDS["linear"].given({"out": "bf16", "activation": None})["activation"] is None

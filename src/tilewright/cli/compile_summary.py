@@ -123,14 +123,14 @@ def text(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _accuracy(notes: dict[str, Any], shown: int = 3) -> list[str]:
+def _accuracy(notes: dict[str, Any]) -> list[str]:
     """The layers furthest from float32, where that was measured."""
     measured = [note for note in notes.values() if "cosine" in note]
     measured.sort(key=lambda note: (note["cosine"], -note["relative"]))
     return [
         f"{'float32' if not number else '':<8} {note.get('worst', note['layer'])}: cosine "
         f"{note['cosine']:.6f}, relative error {note['relative']:.2e}"
-        for number, note in enumerate(measured[:shown])
+        for number, note in enumerate(measured[:3])
     ]
 
 

@@ -85,8 +85,31 @@ def verify_call(
 ) -> None:
     """Check a call against its family; a symbol of no family is only checked for static tensors.
 
-    `npu-verify-ukernel-symbols` is the pass that refuses unknown symbols.
+    `npu-verify-ukernel-symbols` is the pass that refuses unknown symbols. A call is checked once for
+    the same types and attributes: a traced kernel has thousands of launches of a few kinds.
     """
+    parts = (*(value.type for value in operands), result, *attributes.values())
+    key = (symbol, *attributes, *map(id, parts))
+    if key in _CHECKED:
+        return
+    _check_call(op, symbol, operands, attributes, result)
+    if len(_CHECKED) >= MOST_CHECKED:
+        _CHECKED.clear()
+    _CHECKED[key] = parts
+
+
+# Calls that fit their families, by the identities of what they are made of, which lives as long.
+_CHECKED: dict[tuple, tuple[Attribute, ...]] = {}
+MOST_CHECKED = 4096
+
+
+def _check_call(
+    op: Operation,
+    symbol: str,
+    operands: Sequence[SSAValue],
+    attributes: dict[str, Attribute],
+    result: Attribute,
+) -> None:
     try:
         call = kernel_call(symbol, [value.type for value in operands], attributes, result)
         if call is not None:

@@ -55,9 +55,7 @@ def _named_array(parser: Parser, keyword: str) -> DenseArrayBase:
     return _array(_integers(parser))
 
 
-def _typed(
-    parser: Parser, operands: Sequence[Any], properties: Properties, regions: Sequence[Region] = ()
-) -> tuple[Any, ...]:
+def _typed(parser: Parser, operands: Sequence[Any], properties: Properties) -> tuple[Any, ...]:
     """The attributes and types at the end of an operation; operands get their types.
 
     `(a, b) -> c` names all; a single type is that of everything; `p, t` is a choice between values
@@ -90,7 +88,7 @@ def _typed(
         elif len(types) == 2 and len(operands) == 3:
             types = [types[0], types[1], types[1]]
     values = parser.resolve_operands(operands, types, position)
-    return values, results, properties, list(regions)
+    return values, results, properties, []
 
 
 def _result_types(parser: Parser) -> list[Attribute]:

@@ -11,21 +11,20 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.xdsl_api import ModuleOp
-from tilewright.errors import Location, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.io.safetensors_file import save_safetensors
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LARGEST_TENSOR = 1 << 31  # elements; several times what any machine here can hold
 
 
-def check_size(name: str, shape: Sequence[int], place: Location | None = None) -> None:
+def check_size(name: str, shape: Sequence[int]) -> None:
     """Refuse a tensor that is too large for every machine, before anyone makes it."""
     if math.prod(shape) > LARGEST_TENSOR:
         sizes = "x".join(map(str, shape))
         raise TilewrightError(
             "TW0016",
             f"{name} has the shape {sizes}, tensors have at most {LARGEST_TENSOR} elements",
-            place,
         )
 
 

@@ -68,7 +68,7 @@ class Model:
     weights: Weights = field(default_factory=Weights)
 
 
-def read_model(source: str | Path, context: Context | None = None, verify: bool = True) -> Model:
+def read_model(source: str | Path, context: Context | None = None) -> Model:
     """The module and weights in a file, or in MLIR text (anything with a line break or a brace)."""
     is_text = isinstance(source, str) and ("\n" in source or "{" in source)
     name = "<text>" if is_text else "<stdin>" if source == "-" else str(source)
@@ -76,14 +76,13 @@ def read_model(source: str | Path, context: Context | None = None, verify: bool 
     body, weights = split_resources(text, name)
     module = parse_text(without_device(body), name, context or make_context())
     unwrap(module)
-    if verify:
-        verify_module(module)
+    verify_module(module)
     return Model(module, weights)
 
 
-def read_mlir(source: str | Path, context: Context | None = None, verify: bool = True) -> ModuleOp:
+def read_mlir(source: str | Path) -> ModuleOp:
     """The module alone; see `read_model`."""
-    return read_model(source, context, verify).module
+    return read_model(source).module
 
 
 def read_wrapped(path: str) -> ModuleOp:

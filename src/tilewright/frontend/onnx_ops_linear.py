@@ -109,3 +109,10 @@ def normalizer(low: Lowering, node: Node) -> Value:
     one = low.constant(np.float32(1), FLOAT, "one")
     size = low.apply("select", empty, one, size, to=builtin.f32)
     return low.apply("elementwise_div", x, size)
+
+
+@lowers("ai.onnx.ml.Binarizer")
+def binarizer(low: Lowering, node: Node) -> Value:
+    """1 where a number is larger than the threshold, else 0, in the input's type."""
+    x = node.required(0)
+    return low.cast(low.compare("gt", x, float(node.get("threshold", 0.0))), element(x))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,8 +55,21 @@ def remembering(kernel: KernelCall) -> KernelCall:
     """The call with each attribute decoded once: tile loops run the same launch many times."""
     copy = replace(kernel)
     for name in _DECODING:
-        copy.__dict__[name] = cache(getattr(copy, name))
+        copy.__dict__[name] = _once(getattr(copy, name))
     return copy
+
+
+def _once(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, asked once for the same arguments. `functools.cache` takes longer to make than
+    most calls take."""
+    known: dict[tuple, Any] = {}
+
+    def decoded(*arguments: Any) -> Any:
+        if arguments not in known:
+            known[arguments] = method(*arguments)
+        return known[arguments]
+
+    return decoded
 
 
 FamilyFunction = Callable[[Call], Array]

@@ -255,9 +255,9 @@ def plus(x: Operand, number: float, beyond: float) -> TileArray:
     return replace(tiles, cells=cells)
 
 
-def beyond_edges(x: Operand, number: float, below: bool = False) -> TileArray:
+def beyond_edges(x: Operand, number: float) -> TileArray:
     """The tiles with a number in place of what lies beyond the edges of their tensor, unless that
-    is NaN. below: nothing there is larger than the number, so that one comparison is enough."""
+    is NaN."""
     tiles = as_tiles(x)
     backend, kind = tiles.backend, tiles.kind
     least = backend.launcher("elementwise_min", backend.value, kind)
@@ -272,8 +272,7 @@ def beyond_edges(x: Operand, number: float, below: bool = False) -> TileArray:
         def compute() -> Any:
             value = backend.use(cell)
             for axis, valid in edges:
-                if not below:
-                    value = least(value, limit(axis, valid, HUGE))
+                value = least(value, limit(axis, valid, HUGE))
                 value = most(value, limit(axis, valid, -HUGE))
             return value
 

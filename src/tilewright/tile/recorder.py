@@ -9,19 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.kernel_symbols import symbol_for
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import (
-    AffineConstantExpr,
-    AffineDimExpr,
-    AffineMap,
-    AffineMapAttr,
-    ArrayAttr,
     Attribute,
     BlockArgument,
-    DenseArrayBase,
     FileLineColLoc,
-    FloatAttr,
     IndexType,
     IntAttr,
     IntegerAttr,
@@ -33,30 +25,31 @@ from tilewright.dialects.xdsl_api import (
     TensorType,
     UnitAttr,
     arith,
-    bf16,
-    f8E4M3FN,
-    f16,
-    f64,
     func,
-    i8,
     i32,
-    i64,
     tensor,
 )
 from tilewright.dialects.xdsl_api import (
     Block as IRBlock,
 )
 from tilewright.errors import TilewrightError
+from tilewright.tile.attributes import (
+    attribute,
+    element,
+    integer,
+    integers,
+    operand_maps,
+    symbol,
+    tile_type,
+)
 from tilewright.tile.backend import Backend, Launch
 from tilewright.tile.blocks import Single
-from tilewright.tile.formats import family as family_of
 from tilewright.tile.layouts import Layout
 from tilewright.tile.machine import TileMachine
 from tilewright.tile.states import Carrier
 from tilewright.tile.tensors import Tensor
 from tilewright.tile.types import TensorSpec
 
-ELEMENTS = {"bf16": bf16, "fp8": f8E4M3FN, "f16": f16, "i8": i8}
 INDEX = IndexType()
 DYNAMIC = -(2**63)
 
@@ -108,6 +101,7 @@ class Recorder(Backend):
         self._index: dict[int, SSAValue] = {}
         self.loops = 0  # opened so far
         self._line: int | None = None
+        self._locations: dict[int, FileLineColLoc] = {}
         self.written_steps = 0  # the most steps unrolled
         self.read_back: set[str] = set()  # outputs that are read as well
         self.launches = 0
@@ -145,8 +139,11 @@ class Recorder(Backend):
         self.module.verify()
 
     def _location(self, line: int) -> FileLineColLoc:
-        name = StringAttr(self.code.co_filename)
-        return FileLineColLoc(name, IntAttr(line), IntAttr(0))
+        known = self._locations.get(line)
+        if known is None:
+            name = StringAttr(self.code.co_filename)
+            known = self._locations[line] = FileLineColLoc(name, IntAttr(line), IntAttr(0))
+        return known
 
     def _emit(self, op: Operation, line: int | None = None) -> Any:
         op.location = self._location(line or self._line or self.line())
@@ -171,8 +168,8 @@ class Recorder(Backend):
     # --- operations ---------------------------------------------------------------------
 
     def launcher(self, family: str, dtype: str, kind: str, **attributes: Any) -> Launch:
-        result = TensorType(element(dtype), self.shapes[kind])
-        given = {name: _attribute(value) for name, value in attributes.items()}
+        result = tile_type(dtype, self.shapes[kind])
+        given = {name: attribute(value) for name, value in attributes.items()}
         if family.startswith("reduction_") and kind == "column":
             given["keepdims"] = UnitAttr()
         if ":" in dtype:  # a step, which types of the IR do not have
@@ -196,19 +193,18 @@ class Recorder(Backend):
         if self.most_launches is not None and self.launches > self.most_launches:
             raise self.error(
                 "TW1680",
-                f"written out, {self.name} is more than {self.most_launches:,} operations on "
+                f"unrolled, {self.name} is more than {self.most_launches:,} operations on "
                 f"tiles; no instruction memory of {self.machine.name} holds them",
                 "use loops (tw.grid) around smaller blocks",
             )
         shape = tuple(result.get_shape())
         shapes = [_shape(v) for v in inputs]
         if family.startswith(("elementwise_", "cast")) and any(s != shape for s in shapes):
-            maps = [AffineMapAttr(_map(s, shape)) for s in shapes]
-            attributes = {**attributes, "operand_maps": ArrayAttr(maps)}
+            attributes = {**attributes, "operand_maps": operand_maps(tuple(shapes), shape)}
         op = UKernelLaunchOp.create(
             operands=list(inputs),
             result_types=[result],
-            properties={"symbol": StringAttr(symbol_for(family))},
+            properties={"symbol": symbol(family)},
             attributes=attributes,
         )
         return self._emit(op, line)
@@ -220,12 +216,12 @@ class Recorder(Backend):
         inputs = (a, b) if start is None else (a, b, start)
         attributes: dict[str, Attribute] = {}
         if not (first and last):
-            attributes["slot"] = IntegerAttr(slot, i64)
+            attributes["slot"] = integer(slot)
         if first:
-            attributes["unit"] = IntegerAttr(unit, i64)
+            attributes["unit"] = integer(unit)
         family = "matmul" + part.get((first, last), "_acc_mid")
         return self._launch(
-            family, inputs, TensorType(element(self.value), self.shapes["full"]), attributes, line
+            family, inputs, tile_type(self.value, self.shapes["full"]), attributes, line
         )
 
     # --- tensors ------------------------------------------------------------------------
@@ -287,19 +283,19 @@ class Recorder(Backend):
         static, dynamic = self._offsets(index)
         sizes = [1] * (len(index) - len(shape)) + list(shape)
         return {
-            "static_offsets": DenseArrayBase.from_list(i64, static),
-            "static_sizes": DenseArrayBase.from_list(i64, sizes),
-            "static_strides": DenseArrayBase.from_list(i64, [1] * len(sizes)),
+            "static_offsets": integers(tuple(static)),
+            "static_sizes": integers(tuple(sizes)),
+            "static_strides": integers((1,) * len(sizes)),
         }, dynamic
 
     def read(self, target: Tensor, index: list[Any], kind: str) -> SSAValue:
         shape = self.shapes[kind]
         properties, dynamic = self._slice(index, shape)
         segments = (1, len(dynamic), 0, 0)
-        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
+        properties["operandSegmentSizes"] = integers(segments, i32)
         op = tensor.ExtractSliceOp.create(
             operands=[self._source(target), *dynamic],
-            result_types=[TensorType(element(target.dtype), shape)],
+            result_types=[tile_type(target.dtype, shape)],
             properties=properties,
         )
         return self._emit(op)
@@ -331,7 +327,7 @@ class Recorder(Backend):
         into = self._output(target.name, self.inner)
         properties, dynamic = self._slice(index, _shape(value))
         segments = (1, 1, len(dynamic), 0, 0)
-        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
+        properties["operandSegmentSizes"] = integers(segments, i32)
         op = tensor.InsertSliceOp.create(
             operands=[value, into, *dynamic], result_types=[into.type], properties=properties
         )
@@ -355,32 +351,6 @@ class Recorder(Backend):
         return argument
 
 
-def element(dtype: str) -> Attribute:
-    """The element type of a format."""
-    return ELEMENTS[family_of(dtype)]
-
-
 def _shape(value: SSAValue) -> tuple[int, ...]:
     assert isinstance(value.type, TensorType)
     return tuple(value.type.get_shape())
-
-
-def _map(shape: tuple[int, ...], result: tuple[int, ...]) -> AffineMap:
-    """How an operand of this shape is read for a result of that shape."""
-    rank = len(result)
-    if shape == result:
-        return AffineMap.identity(rank)
-    d0, d1 = AffineDimExpr(0), AffineDimExpr(1)
-    if len(shape) == 1:  # one number for all, as a row, fits a column too
-        return AffineMap(rank, 0, (d1 if result[-1] == shape[0] else d0,))
-    return AffineMap(rank, 0, (d0, AffineConstantExpr(0)))
-
-
-def _attribute(value: Any) -> Attribute:
-    if value is True:
-        return UnitAttr()
-    if isinstance(value, tuple):
-        return DenseArrayBase.from_list(i64, value)
-    if isinstance(value, float):
-        return FloatAttr(value, f64)
-    return IntegerAttr(value, i64)

@@ -127,8 +127,8 @@ def _symbol(operand: Operand) -> str:
 # --- building blocks of rows ---------------------------------------------------------
 
 
-def _x(key: str, access: str, bits: str | None = None) -> Operand:
-    return Operand(key, Kind.X, bits or key, access)
+def _x(key: str, access: str) -> Operand:
+    return Operand(key, Kind.X, key, access)
 
 
 def _e(key: str, access: str, bits: str) -> Operand:

@@ -68,7 +68,6 @@ class CoralModel:
     budget: Budget
     sqnr: dict[str, float] = field(default_factory=dict)
     phases: dict[str, str] = field(default_factory=dict)
-    float_program: Program | None = None
 
     @cached_property
     def elf(self) -> Elf:
@@ -245,7 +244,6 @@ def compile_model(
     program = optimise(integer_products(program))
     phases["2-optimised"] = program.text()
     sqnr: dict[str, float] = {}
-    float_program = None
     if chosen.precision == "int8":
         say("quantise")
         float_program = program
@@ -272,7 +270,6 @@ def compile_model(
         budget,
         sqnr,
         phases,
-        float_program,
     )
 
 

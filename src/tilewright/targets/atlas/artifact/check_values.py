@@ -121,12 +121,12 @@ class _Walk:
     def _operands(self, turn: int, step: Step, operation: Operation) -> str | None:
         if step.kernel != operation.kernel:
             return f"it runs {step.kernel}, the graph has {operation.kernel} there"
-        options = {name: x for name, x in step.options.items() if name not in MANNER}
-        if options != operation.options:
-            names = options.keys() | operation.options.keys()
-            wrong = min(n for n in names if options.get(n) != operation.options.get(n))
+        names = (step.options.keys() | operation.options.keys()) - MANNER
+        changed = [n for n in names if step.options.get(n) != operation.options.get(n)]
+        if changed:
+            wrong = min(changed)
             return (
-                f"its option {wrong} is {options.get(wrong)}, in the graph "
+                f"its option {wrong} is {step.options.get(wrong)}, in the graph "
                 f"{operation.options.get(wrong)}"
             )
         if step.operands.keys() - {"out", COPY} != operation.operands.keys():

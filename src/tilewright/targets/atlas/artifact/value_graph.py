@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 # Options that say how a kernel is carried out, not what it computes.
-MANNER = frozenset({"together"})
+MANNER = frozenset({"together", "rows", "depth", "resident", "stacked", "matrices"})
 
 
 @dataclass(frozen=True)

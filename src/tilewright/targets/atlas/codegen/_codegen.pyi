@@ -24,7 +24,6 @@ def list_schedule(
         list[int],
         list[int],
         int,
-        int,
         _Held,
     ]
     | None

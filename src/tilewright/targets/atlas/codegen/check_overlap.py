@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.targets.atlas.codegen.virtual import Code, Op, Part, Register
-from tilewright.targets.atlas.isa import Kind
+from tilewright.targets.atlas.isa import OPCODES, Kind
 from tilewright.targets.atlas.program import Instruction
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 MASK = (1 << 32) - 1
 LOOPED = 4  # passes of the loop that are run
+
+# By instruction of the table: which operands are scalar registers, and which is a channel.
+_ADDRESSES = [[k for k, o in enumerate(row.operands) if o.kind is Kind.X] for row in OPCODES]
+_CHANNELS = [[k for k, o in enumerate(row.operands) if o.key == "channel"] for row in OPCODES]
 
 Number = int | None  # None: unknown
 Access = tuple[Op, int]  # an instruction of the body, and its iteration
@@ -108,12 +112,8 @@ class _Body:
                 into = self.pointers if target.register.carried else values
                 into[target.register] = made
                 continue
-            kinds = (operand.kind for operand in op.opcode.operands)
-            self.found[op, iteration] = {
-                k: read(part)
-                for k, (kind, part) in enumerate(zip(kinds, op.operands, strict=True))
-                if kind is Kind.X
-            }
+            places = _ADDRESSES[op.opcode.index]
+            self.found[op, iteration] = {k: read(op.operands[k]) for k in places}
 
 
 @dataclass
@@ -174,12 +174,12 @@ class LoopRun:
     def read(self, instruction: Instruction) -> str | None:
         """Note the registers of a transfer; at the wait they still hold what they held."""
         opcode = instruction.opcode
-        pairs = list(zip(opcode.operands, instruction.operands, strict=True))
-        held = [value for operand, value in pairs if operand.kind is Kind.X]
-        channels = [value for operand, value in pairs if operand.key == "channel"]
+        held = [instruction.operands[k] for k in _ADDRESSES[opcode.index]]
+        channels = [instruction.operands[k] for k in _CHANNELS[opcode.index]]
         if not channels:
             done = self.now + self.code.profile.timing_of(opcode).latency
-            self.busy |= {place: max(done, self.busy.get(place, 0)) for place in held}
+            for place in held:
+                self.busy[place] = max(done, self.busy.get(place, 0))
             return None
         if opcode.timing == "dma_transfer":
             self.flying[channels[0]] = {place: self.registers.get(place) for place in held}

@@ -113,7 +113,7 @@ def set_aside(
 ) -> tuple[list[Statement], dict[Variable, list[Copy]]]:
     """The statements without such copies, and the copies by the loops beside which they are made.
 
-    Where that loop is written out, its copies are made before everything else: only those that no
+    Where that loop is unrolled, its copies are made before everything else: only those that no
     earlier statement has to do with.
     """
     rest: list[Statement] = []

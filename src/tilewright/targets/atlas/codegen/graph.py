@@ -162,7 +162,6 @@ class _Builder:
                 (0,),
                 order=transfer.op.order,
                 source=transfer.op.source,
-                waits_for=transfer.op,
             )
             wait = self._add(op)
             wait.transfer = transfer

@@ -24,12 +24,12 @@ from tilewright.targets.atlas.codegen.list_schedule import (
     schedule,
 )
 from tilewright.targets.atlas.codegen.routine import Routine
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, Code, Op, Part, Register
 from tilewright.targets.atlas.isa import BY_MNEMONIC
 from tilewright.targets.atlas.program import Program
 
 LOAD, FILL = BY_MNEMONIC["vload"], BY_MNEMONIC["vli.all"]
-REACH = 2  # kernels that a tile in registers waits for, at most
 SETTLED = 2  # ticks after the completion of an instruction at which memory has its result
 
 
@@ -50,7 +50,7 @@ def joined(kernels: Sequence[Sequence[Routine]], files: Sequence[str]) -> list[P
     """A program per kernel, to be run one right after the other; None where registers do not
     suffice for all of them together."""
     # Registers of one number for all kernels that need it; what kernels hand on in registers.
-    for keep, reach in ((True, REACH), (True, 0), (False, 0)):
+    for keep, reach in ((True, TUNING.joined_reach), (True, 0), (False, 0)):
         try:
             return _joined(kernels, files, keep, reach)
         except OutOfRegisters:

@@ -63,7 +63,6 @@ class Schedule:
 
     issues: list[Issue]
     finish: int
-    dma_busy: int
     dispatched: list[tuple[Node, int, int]]
     places: dict[Register, int]
 
@@ -139,7 +138,7 @@ class _Problem:
         )
         if found is None:
             raise OutOfRegisters()
-        issues, steps, physical, dispatch, completion, places, finish, dma_busy, held = found
+        issues, steps, physical, dispatch, completion, places, finish, held = found
         x, e, constants.used, constants.clock = held
         constants.x, constants.e = dict(x), dict(e)
         return Schedule(
@@ -148,7 +147,6 @@ class _Problem:
                 for (tick, index), step in zip(issues, steps, strict=True)
             ],
             finish,
-            dma_busy,
             list(zip(nodes, dispatch, completion, strict=True)),
             {r: places[k] for r, k in self.numbers.items() if r.kind is not Kind.X},
         )

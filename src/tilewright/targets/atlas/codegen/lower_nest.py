@@ -56,7 +56,7 @@ SHARES = (
     16,
     TUNING.straight_instructions,
 )  # how much shorter bodies may get where VMEM is small
-# Whether results leave under the next iteration, and whether loops around loops are written out.
+# Whether results leave under the next iteration, and whether loops around loops are unrolled.
 REGISTER_USES = ((True, False), (False, False), (False, True))
 
 
@@ -78,7 +78,7 @@ def lower(
 
     Writing loops out takes VMEM: where that is too much, shorter bodies are tried. Where loops
     inside of one follow more addresses than there are registers, their results leave in order,
-    and if that is not enough, the loop around them is written out.
+    and if that is not enough, the loop around them is unrolled.
     """
     pool = pool or ConstantPool(0)
     statements = without_idle_slots(statements)
@@ -195,7 +195,7 @@ class _Lowering(Chip):
         loops = {s.variable for s in statements if isinstance(s, For)}
         self.beside = {v: copies for v, copies in beside.items() if v in loops}
         for copies in (copies for v, copies in beside.items() if v not in loops):
-            self._load_rest(copies, self.routine.items)  # that loop is written out
+            self._load_rest(copies, self.routine.items)  # that loop is unrolled
         if (busiest := busiest_loop(statements)) is not None:
             self.beside.setdefault(busiest.variable, []).extend(carried)
         elif carried:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import accumulate
 
 from tilewright.targets.atlas.codegen.modulo_place import Placement
-from tilewright.targets.atlas.codegen.modulo_reservation_table import overlaps
 from tilewright.targets.atlas.codegen.virtual import Register
 from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind
 
@@ -72,12 +71,11 @@ def _fill(
         span = spans[register]
         best = None
         for place in free:
-            parts = range(place, place + register.size)
             if register.size == 2 and (place % 2 or place + 1 not in arcs):
                 continue
-            if any(overlaps(span, arc, interval) for p in parts for arc in arcs[p]):
+            idle = min(_idle(span, arcs[place + k], interval) for k in range(register.size))
+            if idle < 0:
                 continue
-            idle = min(_idle(span[0], arcs[p], interval) for p in parts)
             # Singles go beside other singles, so that pairs stay whole.
             beside = register.size == 1 and not arcs.get(place ^ 1)
             key = (beside, idle, place)
@@ -91,6 +89,13 @@ def _fill(
     return places
 
 
-def _idle(tick: int, arcs: list[tuple[int, int]], interval: int) -> int:
-    """Ticks since the register was last in use."""
-    return min(((tick - end) % interval for _, end in arcs), default=interval)
+def _idle(span: tuple[int, int], arcs: list[tuple[int, int]], interval: int) -> int:
+    """Ticks since the register was last in use; negative where it is in use meanwhile."""
+    start, length = span[0], span[1] - span[0]
+    idle = interval
+    for begin, end in arcs:
+        # As `overlaps` has it; written out, as this is asked for every value and every register.
+        if (begin - start) % interval < length or (start - begin) % interval < end - begin:
+            return -1
+        idle = min(idle, (start - end) % interval)
+    return idle

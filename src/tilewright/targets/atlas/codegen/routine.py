@@ -54,7 +54,7 @@ class PointersExceeded(TilewrightError):
 class Loop:
     """Repeat the pieces of the body.
 
-    bare_last: the last iteration of a straight body is written out without loads for a next one.
+    bare_last: the last iteration of a straight body is peeled off, without loads for a next one.
     variable: that counts its iterations, if others ask for it or for their number.
     """
 

@@ -141,7 +141,7 @@ class LoopWriter:
     def write(self, chosen: StraightLoop, counter: int, bare_last: bool = False) -> None:
         """The whole loop; the machine has not yet drained after it.
 
-        bare_last: the last iteration is written out without loads for a next one, where it stands
+        bare_last: the last iteration is peeled off, without loads for a next one, where it stands
         by itself.
         """
         longest = max(chosen.body.profile.timing_of(op.opcode).latency for op in chosen.body.ops)

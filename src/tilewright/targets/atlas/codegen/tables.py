@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.targets.atlas.codegen.chip import Area
 from tilewright.targets.atlas.codegen.nest import Affine, For, Read, Statement
+from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import (
     REGISTER_BYTES,
     ROW,
@@ -30,8 +31,6 @@ from tilewright.targets.atlas.profile import Profile
 
 WORD = 4
 REACH = 2048  # bytes that the offset of a scalar store reaches
-WORDS = 256  # most words of one table; more would be more program than table
-LINE_WORDS = 128  # and of a line that is repeated
 
 
 @dataclass(frozen=True)
@@ -123,10 +122,10 @@ class _Maker:
         table = table_of(tile)
         # A line is otherwise loaded into a tile that was cleared, and spread by the vector unit,
         # which has more to do than the scalar unit that writes words.
-        if line and len(table.words) > LINE_WORDS:
+        if line and len(table.words) > TUNING.line_words:
             return None
         slow = table.ticks(self.profile) >= self.profile.dma.ticks(len(tile))
-        if len(table.words) > WORDS or (slow and not line):
+        if len(table.words) > TUNING.table_words or (slow and not line):
             return None
         # A fill writes whole registers, the last one past the end.
         last = table.fills[-1][0] * ROW + REGISTER_BYTES

@@ -48,6 +48,13 @@ class Tuning:
         0.75  # of a tile that is worth transfers of its own where the rest is cleared
     )
 
+    # Tables made on chip (tables.py)
+    table_words: int = 256  # most words of one; more would be more program than table
+    line_words: int = 128  # and of a line that is repeated
+
+    # Kernels that share one schedule (join_routines.py)
+    joined_reach: int = 2  # kernels that a tile in registers waits for, at most
+
     # Spilling (spilling.py)
     live_registers: int = 28  # tensor registers a piece may fill with tiles that are still needed
     waiting_registers: int = 16  # of these, with computed tiles that are needed only much later

@@ -138,7 +138,6 @@ class Op:
     ranges: tuple[Range, ...] = ()
     order: int = 0
     source: str = ""  # where the author wrote it
-    waits_for: Op | None = None  # dma.wait: the transfer
     site: Site | None = None  # of a repeated transfer and its waits
     # In code that mixes iterations: the instruction of the loop body, and how many iterations ahead.
     origin: tuple[Op, int] | None = None

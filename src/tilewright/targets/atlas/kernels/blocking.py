@@ -32,11 +32,11 @@ class Blocking:
     ticks: float = 0.0  # expected
 
 
-def choose_blocking(m: int, k: int, n: int, profile: Profile, result_bytes: int = 2) -> Blocking:
+def choose_blocking(m: int, k: int, n: int, profile: Profile) -> Blocking:
     """The cheapest blocking of an m x k by k x n product."""
     down, deep, across = (-(-size // SIDE) for size in (m, k, n))
     found: list[Blocking] = []
-    results = down * across * TILE * result_bytes
+    results = 2 * down * across * TILE
     # A streamed panel is there twice: in use, and being loaded.
     room = (profile.vmem_bytes - RESERVE) // TILE - 2 * deep
     largest = max(1, min(room // deep, BODY // deep))

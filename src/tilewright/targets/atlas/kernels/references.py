@@ -75,7 +75,7 @@ def quantise_rows(profile: Profile, x: Codes) -> tuple[Codes, Codes]:
 def mini_block(profile: Profile, x: Codes, b: Codes, residual: Codes) -> Codes:
     options = NormOptions(
         kind="rms", epsilon=EPSILON, out="fp8", factor=1.0, weight=False, bias=False,
-        guarded=False, passes=False,
+        guarded=False, passes=False, stacked=False,
     )  # fmt: skip
     return arith.add(product(norm(profile, options, {"x": x})["out"], b), residual)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from tilewright.targets.atlas.isa import OPCODES, Kind
 from tilewright.targets.atlas.lint.scalar import sign_extend_12
@@ -87,12 +88,13 @@ def facts_of_program(program: Program, profile: Profile) -> list[Facts]:
         key = (opcode, *operands)
         facts = known.get(key)
         if facts is None:
-            facts = known[key] = _facts(opcode, operands, profile)
+            facts = known[key] = _facts(opcode, key[1:], profile)
         result.append(facts)
     return result
 
 
-def _facts(index: int, values: list[int], profile: Profile) -> Facts:
+@lru_cache(maxsize=1 << 15)  # the same instructions come again in every program of a machine
+def _facts(index: int, values: tuple[int, ...], profile: Profile) -> Facts:
     opcode = OPCODES[index]
     timing = profile.timing_of(opcode)
     role = _role(opcode.mnemonic, opcode.timing, timing.unit, profile)

@@ -26,7 +26,7 @@ class Problem:
     channel: int = -1  # waiting for this DMA channel cures it
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Access:
     """What the instruction in decode is about to do with memory and when."""
 
@@ -82,8 +82,12 @@ def order_problems(
     checked = profile.conflict != "ignore"
     ignore = TENSOR_MASK if checked else 0
     reads, writes = facts.reads & ~ignore, facts.writes & ~ignore
+    touched = reads | writes
     for older in state.flight:
         other = older.facts
+        stored = facts.memory and other.memory and (facts.stores or other.stores)
+        if not (stored or other.writes & touched or other.reads & writes):
+            continue  # nothing in common
         both_dma = other.role is Role.DMA and facts.role is Role.DMA
         if both_dma:
             continue  # the queue keeps them in order

@@ -9,10 +9,11 @@ third way moves everything once, where the weights fit: a few rows at a time pas
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.targets.atlas.profile import Profile
-from tilewright.tile.layouts import SIDE
+from tilewright.tile.layouts import SIDE, Layout
 
 KIB = 1024
 WHOLE = 800  # tiles of a left operand that are held on chip at a time
@@ -57,6 +58,31 @@ def cut(rows: int, deep: int, wide: int, profile: Profile, sums: bool = True) ->
         if ticks < best:
             found, best = Cut(height * SIDE, depth * SIDE), ticks
     return found
+
+
+def below_each_other(batch: int, rows: int, layout: Layout) -> int:
+    """Rows of all matrices of a batch, each with its padding, where these lie as those of one matrix;
+    0 where they do not, or there is one only."""
+    plain = layout.arrangement is None and layout.order == "tiles" and len(layout.shape) == 3
+    return batch * padded(rows) if batch > 1 and plain else 0
+
+
+def weights_wait(rows: int, profile: Profile) -> bool:
+    """Whether a tile of weights takes longer to arrive than so many rows take to pass by it."""
+    return -(-rows // SIDE) * profile.timing["tensor_load"].interval * 4 / 3 < profile.dma.ticks(
+        KIB
+    )
+
+
+def most_together(batch: int, fits: Callable[[int], bool]) -> int:
+    """The most matrices of a batch that fit together, in as equal groups as there can be."""
+    most = max((n for n in range(1, batch + 1) if fits(n)), default=1)
+    return -(-batch // -(-batch // most))
+
+
+def padded(size: int) -> int:
+    """Rows or columns of whole tiles."""
+    return -(-size // SIDE) * SIDE
 
 
 def rows_on_chip(deep: int, profile: Profile, most: int = WHOLE) -> int:

@@ -2,16 +2,18 @@
 
 How much VMEM a kernel uses is known only when it is lowered. A kernel that lacks some asks for
 more, and fewer tensors stay around it. Where its area no longer grows, its loop bodies may be shorter;
-where that is not enough either, nothing else stays in VMEM while it runs. Every kernel goes these
-steps once, so the search ends: with code, or with the name of the kernel that lacks room when all
-of VMEM is its own.
+where that is not enough either, nothing else stays in VMEM while it runs. Products are cut into
+smaller parts then (`smaller_parts.py`). Every kernel goes these steps once for each of its cuts, so the
+search ends: with code, or with the name of the kernel that lacks room when all of VMEM is its own.
 
 Error codes: TW1708 a kernel does not fit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, place, starved
@@ -22,6 +24,7 @@ from tilewright.targets.atlas.model.layer_loops import can_be_copied
 from tilewright.targets.atlas.model.link import Generator
 from tilewright.targets.atlas.model.prefetching import choose, idle_readers, narrowed, without
 from tilewright.targets.atlas.model.residency import Demands
+from tilewright.targets.atlas.model.smaller_parts import cut_smaller
 from tilewright.targets.atlas.profile import Profile
 
 LEAST = 4096  # bytes that a kernel asks for at least
@@ -63,14 +66,19 @@ def fit(
             and can_be_copied(left.layout)
         ]
         if waiting:
-            staged.add(_stage(program, waiting[0]))
+            staged.add(_stage(program, waiting))
             search = _Search(program, profile)
             continue
         made, lacking = search.generator.lower(places, search.short)
         if not lacking:
             return search.prefetching(places, made) if fuse else (places, made)
-        for index, lack in lacking.items():
-            search.ask(index, lack, places)
+        try:
+            for index, lack in lacking.items():
+                search.ask(index, lack, places)
+        except LaunchRefused as refused:
+            if not cut_smaller(program.launches[refused.launch]):
+                raise
+            search = _Search(program, profile)
 
 
 @dataclass
@@ -145,16 +153,22 @@ def _kib(bytes: int) -> int:
     return -(-bytes // 1024)
 
 
-def _stage(program: LaunchProgram, index: int) -> StoredTensor:
-    """Copy a launch's left operand to VMEM first; the copy."""
-    launch = program.launches[index]
-    source = launch.operands["a"]
+def _stage(program: LaunchProgram, waiting: Sequence[int]) -> StoredTensor:
+    """Copy the left operand of the first of these launches to VMEM, for it and for those right behind
+    it that wait for the same; the copy."""
+    index = waiting[0]
+    source = program.launches[index].operands["a"]
+    same = [k for k in waiting if program.launches[k].operands["a"] is source]
+    readers = [program.launches[k] for number, k in enumerate(same) if k == index + number]
     layout = source.layout
-    out = StoredTensor(f"{source.name}.staged", layout, "activation")
+    taken = {one.output.name for one in program.launches}
+    names = (f"{source.name}.staged{'~' * (k > 1)}{k if k > 1 else ''}" for k in count(1))
+    out = StoredTensor(next(n for n in names if n not in taken), layout, "activation")
     options = {"rank": len(layout.shape), "dtype": layout.dtype}
     makers = [one for one in program.launches if one.output is source]
     noted = (makers[-1].scale, makers[-1].largest) if makers else (None, None)
     copy = Launch(f"{source.name} to VMEM", "copy", {"x": source}, out, options, (), 0, *noted)
-    launch.operands = {p: out if t is source else t for p, t in launch.operands.items()}
+    for reader in readers:
+        reader.operands = {p: out if t is source else t for p, t in reader.operands.items()}
     program.insert(index, copy)
     return out

@@ -11,7 +11,13 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.targets.atlas.kernels.attention import together_causal
-from tilewright.targets.atlas.model.blocking import rows_pass_by, staged_rows
+from tilewright.targets.atlas.model.blocking import (
+    most_together,
+    padded,
+    rows_pass_by,
+    staged_rows,
+    weights_wait,
+)
 from tilewright.targets.atlas.model.caches import TOGETHER, Handing, cache_of, cached, staged
 from tilewright.targets.atlas.model.calls import (
     ONE,
@@ -27,7 +33,7 @@ from tilewright.targets.atlas.model.calls import (
 from tilewright.targets.atlas.model.head_sources import Columns, find_columns, four, heads_beside
 from tilewright.targets.atlas.model.head_values import FromHeads, Source
 from tilewright.targets.atlas.model.kernels_products import COLUMNS
-from tilewright.targets.atlas.model.matching import Linear, padded
+from tilewright.targets.atlas.model.matching import Linear
 from tilewright.tile.layouts import SIDE, Layout
 from tilewright.tile.masks import LOWEST
 
@@ -375,12 +381,22 @@ class Heads:
         across = -(-wide // SIDE)
         together = 2 * COLUMNS[0]
         parts = staged_rows(rows, weight.shape[1], across, together, self.at.profile)
-        if parts is not None and batch == 1:
-            deep, other = weight.shape[1], rows * count * wide
-            if rows_pass_by(rows, deep, count * wide, other, parts, self.at.profile):
-                options["resident"] = True
-            else:
-                options["rows"] = parts
+        deep, other, whole = weight.shape[1], rows * count * wide, padded(rows)
+        if parts is None and batch > 1:  # matrix by matrix, where they do not fit together
+            fits = staged_rows(batch * whole, deep, across, together, self.at.profile) is None
+            parts = None if fits else whole
+        alone = options.get("rope") == "batch" or not weights_wait(rows, self.at.profile)
+        if parts == whole and batch > 1 and not alone:
+
+            def fit_together(n: int) -> bool:
+                return staged_rows(n * whole, deep, across, together, self.at.profile) is None
+
+            options["matrices"] = most_together(batch, fit_together)
+        if parts is not None:
+            passes = batch == 1 and rows_pass_by(
+                rows, deep, count * wide, other, parts, self.at.profile
+            )
+            options |= {"resident": True} if passes else {"rows": parts}
         return self.at.call(name, "project", operands, out, nodes, macs, **options)
 
     def _columns(

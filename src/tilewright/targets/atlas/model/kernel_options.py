@@ -43,6 +43,16 @@ Together = Annotated[
         "so many columns of tiles (for `project`: heads) side by side for two tiles of rows", None
     ),
 ]
+Stacked = Annotated[
+    bool,
+    Option(
+        "matrices of a batch are one to the kernel, each with its padding below the one before",
+        False,
+    ),
+]
+Matrices = Annotated[
+    int, Option("with rows: so many matrices of a batch together, not one after the other", 1, 1)
+]
 Resident = Annotated[
     bool, Option("all weights are brought to the chip first; then rows pass by them", False)
 ]
@@ -88,6 +98,7 @@ class NormOptions(TypedDict):
     passes: Passes
     weight: Annotated[bool, Option("columns are multiplied by the row `weight`", False)]
     bias: Annotated[bool, Option("the row `bias` is added", False)]
+    stacked: Stacked
 
 
 class SoftmaxOptions(TypedDict):
@@ -221,6 +232,8 @@ class LinearOptions(TypedDict):
             None,
         ),
     ]
+    matrices: Matrices
+    stacked: Stacked
     resident: Resident
     together: Together
     blocks: Annotated[
@@ -261,6 +274,7 @@ class GatedOptions(TypedDict):
     epsilon: Annotated[float, Option("of that norm", 0.0)]
     norm_factor: Annotated[float, Option("what the normed rows are multiplied by", 1.0)]
     together: Together
+    stacked: Stacked
 
 
 def norm_of(o: GatedOptions) -> NormOptions:
@@ -268,7 +282,7 @@ def norm_of(o: GatedOptions) -> NormOptions:
     assert o["norm"] is not None
     return NormOptions(
         kind=o["norm"], epsilon=o["epsilon"], out="fp8", factor=o["norm_factor"],
-        weight=False, bias=False, guarded=True, passes=False,
+        weight=False, bias=False, guarded=True, passes=False, stacked=False,
     )  # fmt: skip
 
 
@@ -286,6 +300,7 @@ class ProjectOptions(TypedDict):
         int | None, Option("the columns of a head that are rotated, if more follow", None)
     ]
     rows: Annotated[int | None, Option("as of gated", None)]
+    matrices: Matrices
     resident: Resident
     together: Together
 
@@ -361,7 +376,7 @@ def linear_of(o: AttentionLinearOptions) -> LinearOptions:
     return LinearOptions(
         out=o["out"], scale=o["scale"], bias=o["bias"], activation=o["activation"],
         factor=o["factor"], residual=o["residual"], precise=None, heads=True, rows=o["rows"],
-        depth=None, resident=False, together=None, blocks=False,
+        depth=None, resident=False, stacked=False, together=None, blocks=False, matrices=1,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from tilewright.targets.atlas.model.kernels_linear import (
     rows_in_parts,
     scaled,
 )
+from tilewright.targets.atlas.model.kernels_matrices import by_heads as by_heads_of
 from tilewright.targets.atlas.model.kernels_products import HIGH
 from tilewright.targets.atlas.model.kernels_resident import by_heads
 from tilewright.targets.atlas.model.typed_options import needed
@@ -155,13 +156,16 @@ def project(o: ProjectOptions):
         if o["resident"]:
             by_heads(t, finish)
             return
+        if o["matrices"] > 1:
+            tables = _tables_in_parts(t, o)
+            _fill_tables(t, tables, 0, whole(a.M))
+            block = row_blocks(a.M, -(-a.K // SIDE) * len(across))
+            by_heads_of(t, o["matrices"], block, tables, finish)
+            return
         if o["rows"]:
             tables = _tables_in_parts(t, o)
             for b, m, left in rows_in_parts(a, o["rows"]):
-                for name, table in tables.items():
-                    for r in tw.grid(m.size):
-                        angles = _angles(t[name], b, r.within(m), slice(None)).tiles()
-                        table[r, :] = replace(angles, columns=[SIDE] * angles.grid[1])
+                _fill_tables(t, tables, b, m)
                 if o["together"]:
                     for heads in heads_together():
                         for r in tw.grid(m.size, HIGH * SIDE):
@@ -209,6 +213,14 @@ def _tables_in_parts(t: Tensors, o: ProjectOptions) -> Tensors:
     rows, wide = t["cos"].shape[-2], -(-t["cos"].P // SIDE) * SIDE
     spec = tw.bf16[min(o["rows"], rows), wide]
     return {name: tw.scratch(spec, on_chip=True) for name in ("cos", "sin")}
+
+
+def _fill_tables(t: Tensors, tables: Tensors, b: Any, m: Block) -> None:
+    """Bring rows of the tables of a rotation to the chip."""
+    for name, table in tables.items():
+        for r in tw.grid(m.size):
+            angles = _angles(t[name], b, r.within(m), slice(None)).tiles()
+            table[r, :] = replace(angles, columns=[SIDE] * angles.grid[1])
 
 
 def _angles(table: Any, b: Any, m: Any, columns: Any) -> Any:

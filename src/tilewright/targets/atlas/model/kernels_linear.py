@@ -28,6 +28,7 @@ from tilewright.targets.atlas.model.kernels import (
     given,
     normed_rows,
 )
+from tilewright.targets.atlas.model.kernels_matrices import by_columns as by_columns_of
 from tilewright.targets.atlas.model.kernels_products import HIGH
 from tilewright.targets.atlas.model.kernels_resident import by_columns
 from tilewright.targets.atlas.model.typed_options import needed
@@ -37,6 +38,7 @@ from tilewright.tile.layouts import SIDE
 
 BODY = 480  # products of tiles in one loop body, at most
 FINISHED = 4  # tiles of sums that leave in one step
+FEW_PARTS = 6  # of the rows, each with code of its own
 
 
 def scaled(t: Mapping[str, Any], y: Any, columns: Any, names: tuple[str, str]) -> Any:
@@ -149,13 +151,23 @@ def linear(o: LinearOptions):
                 for b in tw.each(out.B):
                     for m in tw.grid(out.M, rows):
                         tile(b, m, n, finishing)
+        elif o["matrices"] > 1:
+            block = row_blocks(out.M, deep)
+            by_columns_of(
+                t, o["matrices"], block, lambda x, b, m: _contraction(x, b, m, w.K, heads), finish
+            )
         else:
-            for b in tw.each(out.B):
-                for m in tw.grid(out.M, rows):
-                    for n in tw.grid(out.N):
-                        tile(b, m, n)
+            _rows_one_by_one(t, rows, tile)
 
     return specs, body
+
+
+def _rows_one_by_one(t: Tensors, rows: int, tile: Callable[[Any, Any, Any], None]) -> None:
+    """Blocks of so many rows, each past all columns of weights."""
+    for b in tw.each(t["out"].B):
+        for m in tw.grid(t["out"].M, rows):
+            for n in tw.grid(t["out"].N):
+                tile(b, m, n)
 
 
 def _spread_once(t: Tensors, n: Any) -> dict[str, Any]:
@@ -219,10 +231,11 @@ def _contraction(a: Any, b: Any, m: Any, deep: int, heads: bool) -> Iterator[tup
         for k in tw.steps(deep, unroll=True):
             yield a[b, m, k], k
         return
-    width = -(-a.D // SIDE)
-    for h in range(a.H):
+    count, columns = a.shape[1], a.shape[-1]
+    width = -(-columns // SIDE)
+    for h in range(count):
         for d in range(width):
-            yield a[b, h, m, Block(d, 1, a.D)], Block(h * width + d, 1, deep)
+            yield a[b, h, m, Block(d, 1, columns)], Block(h * width + d, 1, deep)
 
 
 def add_in_parts(t: Tensors, o: LinearOptions, finish: Callable[..., None]) -> None:
@@ -251,11 +264,11 @@ def rows_in_parts(
     a: Any, rows: int, norm: Callable[[Any], Any] | None = None
 ) -> Iterator[tuple[Any, Block, Any]]:
     """Parts of so many rows of a [B, M, K]: the index in the batch, the part, and its rows, which are
-    on chip while all weights pass by. Parts are written out: a loop around all that is done with
-    one would need too many pointers. norm: of whole rows, where a is bf16."""
+    on chip while all weights pass by. A few parts are unrolled: a loop around all that is done with
+    one needs many pointers, and many parts much room. norm: of whole rows, where a is bf16."""
     left = tw.scratch(tw.fp8[min(rows, a.M), a.K], on_chip=True)
     for b in tw.each(a.B):
-        for m in tw.grid(a.M, rows, unroll=True):
+        for m in tw.grid(a.M, rows, unroll=FEW_PARTS * rows >= a.M):
             for r in tw.grid(m.size):
                 if norm is not None:
                     left[r, :] = tw.to_fp8(norm(a[b, r.within(m), :]))

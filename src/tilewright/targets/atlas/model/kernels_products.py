@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.targets.atlas.codegen.tile_machine import costs_of
+from tilewright.targets.atlas.model.blocking import padded
 from tilewright.targets.atlas.model.launches import Launch
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
@@ -39,6 +40,8 @@ def columns_together(call: Launch, profile: Profile) -> int:
         return 0
     weights = call.operands[name].layout.shape
     batch, rows = call.operands["a"].layout.shape[0], call.operands["a"].layout.shape[-2]
+    if options.get("stacked"):
+        batch, rows = 1, batch * padded(rows)
     part = options.get("rows")
     if part:  # one part of the rows after the other
         if call.kernel == "linear" or part % (HIGH * SIDE) or rows % (HIGH * SIDE):
@@ -46,7 +49,7 @@ def columns_together(call: Launch, profile: Profile) -> int:
         rows = part
     high, deep, across = (-(-size // SIDE) for size in (rows, weights[-2], weights[-1]))
     separate = {profile.timing[kind].unit for kind in ("tensor_load", "vector", "push")}
-    if batch > 1 or high < FEWEST_ROWS or len(separate) < 3:
+    if (batch > 1 and not part) or high < FEWEST_ROWS or len(separate) < 3:
         return 0
     ticks = best_plan(3, deep, HIGH, costs_of(profile, HIGH)).ticks / (3 * HIGH * deep)
     if high * ticks * (WAITS if part else 1) < profile.dma.ticks(TILE):

@@ -11,7 +11,7 @@ an iteration leaves for the next one, it leaves in one tensor for all of them. T
 the first iteration starts from if nobody needs its first content once the loop overwrites it, and a copy of it
 otherwise.
 
-A few small layers are written out where launches that follow each other can share a schedule
+A few small layers are unrolled where launches that follow each other can share a schedule
 (`joining.py`): weights of one launch arrive under the work of those before it, which a loop, whose
 launches read their addresses, does not allow. That is a tenth of the time of such a model.
 

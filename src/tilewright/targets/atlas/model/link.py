@@ -21,6 +21,7 @@ from tilewright.targets.atlas.codegen.emit import fill
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.prefetch import Prefetch
 from tilewright.targets.atlas.codegen.routine import LAYER_WORD
+from tilewright.targets.atlas.model.blocking import padded
 from tilewright.targets.atlas.model.buffer_assignment import (
     PAGE,
     BufferAssignment,
@@ -39,6 +40,7 @@ from tilewright.targets.atlas.model.lower_launch import Traces, lower_launch
 from tilewright.targets.atlas.model.padding_moves import Moves
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Instruction, Program
+from tilewright.tile.layouts import Layout
 
 WORD = 4  # bytes of an instruction
 
@@ -51,7 +53,6 @@ class Linked:
     order: list[int] = field(default_factory=list)  # segments as they run
     spans: list[tuple[int, int, int]] = field(default_factory=list)  # call -> segment, words
     data: list[list[tuple[int, bytes]]] = field(default_factory=list)  # call -> constants in DRAM
-    schedules: dict[str, str] = field(default_factory=dict)  # npu_schedule IR by call name
     dram_end: int = 0
 
 
@@ -85,11 +86,13 @@ class Generator:
             for parameter, tensor in call.tensors.items():
                 if layouts[parameter] != tensor.layout:
                     raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
-            tensors = {}
+            tensors, stacked = {}, bool(call.options.get("stacked"))
             for parameter, tensor in call.tensors.items():
+                stacks = stacked and len(tensor.layout.shape) == 3 and not tensor.layout.is_vector
                 inside = moves.inside(call, parameter, tensor)
                 found = _placed(tensor, places, index, tensor in turning, inside)
-                tensors[parameter] = replace(found, unwritten=tensor in moves.unwritten)
+                found = replace(found, unwritten=tensor in moves.unwritten)
+                tensors[parameter] = _stacked(found) if stacks else found
             placement = Placement(
                 tensors,
                 end,
@@ -172,6 +175,14 @@ def _placed(
     stay = places.stays[tensor]
     copy = places.dram[tensor] if call == stay.first and not stay.whole else None
     return Placed(tensor.layout, places.vmem[tensor], on_chip=True, copy=copy, padding=padding)
+
+
+def _stacked(one: Placed) -> Placed:
+    """Matrices of a batch as one, each with its padding below the one before."""
+    assert isinstance(one.layout, Layout)
+    batch, rows, columns = one.layout.shape
+    below = replace(one.layout, shape=(1, batch * padded(rows), columns))
+    return replace(one, layout=below, unwritten=False)
 
 
 def _source(

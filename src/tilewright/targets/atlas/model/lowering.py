@@ -219,14 +219,13 @@ class Lowering:
         value: SSAValue,
         shape: tuple[int, ...],
         conversion: str = "",
-        order: str = "tiles",
         columns: tuple[int, int] | None = None,
     ) -> Tensor:
         """A tensor the host fills: an input of the model, or what it computes."""
-        key = (value, "host", shape, conversion, order, columns)
+        key = (value, "host", shape, conversion, columns)
         if key not in self.forms:
             name = self.graph.inputs.get(value) or self.hint(value)
-            layout = Layout(shape, "bf16", order)
+            layout = Layout(shape, "bf16", "tiles")
             stays = value in self.resident and not conversion and columns is None
             kind = "state" if stays else "input"
             tensor = Tensor(self.unique(name), layout, kind, value=value)

@@ -10,7 +10,6 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Graph, Node, scalars, shape_of
 from tilewright.targets.atlas.model.kernels import UNARY
-from tilewright.tile.layouts import SIDE
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,6 @@ def canonical(shape: tuple[int, ...], collapse: bool = True) -> tuple[int, int, 
     whole = (1,) * (3 - len(shape)) + shape
     lead = [size for size in whole[:-1] if size != 1] if collapse else list(whole[:-1])
     return math.prod(lead[:-1]), lead[-1] if lead else 1, whole[-1]
-
-
-def padded(size: int) -> int:
-    return -(-size // SIDE) * SIDE
 
 
 def find_linear(graph: Graph, value: SSAValue, fuse: bool = True) -> Linear | None:

@@ -82,5 +82,10 @@ def unwritten(calls: Sequence[Launch]) -> frozenset[StoredTensor]:
         and call.output.layout.arrangement is None
         and call.output.layout.order in ("tiles", "panels", "rows")
         and _has_much_padding(call.output)
-        and all(reader.kernel in READ_TILES for reader in readers.get(call.output, ()))
+        and all(_leaves_out(reader) for reader in readers.get(call.output, ()))
     )
+
+
+def _leaves_out(reader: Launch) -> bool:
+    """Whether a call can leave out what lies beyond an edge: not between matrices that are one to it."""
+    return reader.kernel in READ_TILES and not reader.options.get("stacked")

@@ -12,7 +12,16 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node, dtype_of, shape_of
 from tilewright.model.fold_layers import common_prefix
 from tilewright.model.smooth import SMOOTHED
-from tilewright.targets.atlas.model.blocking import cut, rows_pass_by, staged_rows
+from tilewright.targets.atlas.model.blocking import (
+    Cut,
+    below_each_other,
+    cut,
+    most_together,
+    padded,
+    rows_pass_by,
+    staged_rows,
+    weights_wait,
+)
 from tilewright.targets.atlas.model.calls import (
     ONE,
     Factor,
@@ -54,13 +63,20 @@ class Products:
         share = inverse_of(target if early else None)
         options: dict[str, Any] = {}
         kept = self.at.kept(linear.name)
-        parts = cut(rows, weight.shape[0], columns, self.at.profile, sums=not kept and not heads)
+        parts, stacked = self._cut(a, (batch, rows), weight.shape, sums=not kept, heads=heads)
+        if stacked:
+            options["stacked"] = True
+        apart = heads and not kept and batch > 1 and parts is not None and rows <= parts.rows
+        if apart and weights_wait(rows, self.at.profile):
+            options["matrices"] = self._together(batch, rows, weight.shape)
         other = batch * rows * columns * (1 + (dtype == "bf16") + 2 * (residual is not None))
         if (
             parts is not None
             and not kept
-            and batch == 1
-            and rows_pass_by(rows, weight.shape[0], columns, other, parts.rows, self.at.profile)
+            and (batch == 1 or stacked)
+            and rows_pass_by(
+                stacked or rows, weight.shape[0], columns, other, parts.rows, self.at.profile
+            )
         ):
             options["resident"] = True
         elif parts is not None:
@@ -104,6 +120,27 @@ class Products:
             out=dtype, scale=True, bias=bias is not None, residual=residual is not None,
             activation=linear.activation, heads=heads, **options,
         )  # fmt: skip
+
+    def _cut(
+        self, a: Tensor, matrices: tuple[int, int], weight: tuple[int, ...], sums: bool, heads: bool
+    ) -> tuple[Cut | None, int]:
+        """How the rows of a batch are cut, and how many there are below each other if all matrices
+        are one to the kernel: that is so where nothing is between them, or they do not fit."""
+        (batch, rows), (deep, columns) = matrices, weight
+        if heads:  # matrix by matrix
+            parts = cut(rows, deep, columns, self.at.profile, sums=False)
+            all_fit = cut(batch * padded(rows), deep, columns, self.at.profile, sums=False) is None
+            return (parts, 0) if parts or all_fit else (Cut(padded(rows)), 0)
+        stacked = below_each_other(batch, rows, a.layout)
+        parts = cut(stacked or rows, deep, columns, self.at.profile, sums)
+        return parts, stacked if parts or rows % SIDE == 0 else 0
+
+    def _together(self, batch: int, rows: int, weight: tuple[int, ...]) -> int:
+        """How many matrices of a batch are on chip while weights pass by."""
+        deep, columns = weight
+        return most_together(
+            batch, lambda n: not cut(n * padded(rows), deep, columns, self.at.profile, sums=False)
+        )
 
     def _left_out(
         self, linear: Linear, a: Tensor, weight: np.ndarray, fixed: bool
@@ -282,6 +319,8 @@ class Products:
         kind, epsilon = _kind_of(node)
         x = self.at.bf16(node.inputs["x"])
         shape = self.at.canonical(shape_of(node.result))
+        stacked = bool(shape[1] % SIDE == 0 and below_each_other(*shape[:2], x.layout))
+        options: dict[str, Any] = {"stacked": True} if stacked else {}
         operands = {"x": x}
         if dtype == "fp8" and not whole:
             scale = self.at.magnitude(node.inputs["x"], Normed(kind, epsilon), node.result)
@@ -291,7 +330,7 @@ class Products:
             deferred = {"factor": inverse_of(scale)}
             return self.at.call(
                 node.layer or kind + "_norm", "norm", operands, out, (node,), 0, deferred,
-                kind=kind, epsilon=epsilon, out="fp8",
+                kind=kind, epsilon=epsilon, out="fp8", **options,
             )  # fmt: skip
         scale = self.at.magnitude(node.result) if dtype == "fp8" else None
         for role in ("weight", "bias"):
@@ -311,7 +350,7 @@ class Products:
         return self.at.call(
             node.layer or kind + "_norm", "norm", operands, out, (node,), 0, deferred,
             kind=kind, epsilon=epsilon, out=dtype,
-            weight="weight" in operands, bias="bias" in operands,
+            weight="weight" in operands, bias="bias" in operands, **options,
         )  # fmt: skip
 
     def gated(self, node: Node, shape: tuple[int, int, int]) -> Tensor | None:
@@ -328,8 +367,8 @@ class Products:
             return None
         if (gate.bias is None) != (up.bias is None):
             return None
-        in_parts = self._in_parts(shape, gate.weight.shape[0])
-        norm = self._norm_before(gate, up, shape) if in_parts else None
+        in_parts = self._in_parts(shape, gate.weight.shape[0], Layout(shape, "bf16"))
+        norm = self._norm_before(gate, up, shape) if "rows" in in_parts else None
         options: dict[str, Any] = {}
         deferred: dict[str, Factor] = {}
         if norm is not None:
@@ -347,7 +386,7 @@ class Products:
             _, w_up, offset_up, _, _ = self.operand(up)
             if heads:
                 return None
-        options |= self._in_parts(shape, w_gate.shape[0])
+        options |= self._in_parts(shape, w_gate.shape[0], a.layout)
         target = self.at.magnitude(node.result)
         operands = {"a": a}
         rows = (
@@ -392,10 +431,15 @@ class Products:
             activation="silu", **options,
         )  # fmt: skip
 
-    def _in_parts(self, shape: tuple[int, int, int], deep: int) -> dict[str, Any]:
-        """How many rows of a gate's operand are on chip at a time, if not all are."""
-        parts = staged_rows(shape[1], deep, 2, 4, self.at.profile)
-        return {} if parts is None or shape[0] > 1 else {"rows": parts}
+    def _in_parts(self, shape: tuple[int, int, int], deep: int, layout: Layout) -> dict[str, Any]:
+        """How many rows of a gate's operand are on chip at a time, if not all are; whether matrices of
+        a batch are one."""
+        batch, rows, _ = shape
+        stacked = below_each_other(batch, rows, layout)
+        parts = staged_rows(stacked or rows, deep, 2, 4, self.at.profile)
+        if parts is None:
+            return {"stacked": True} if stacked and rows % SIDE == 0 else {}
+        return {"rows": parts, **({"stacked": True} if stacked else {})}
 
     def _norm_before(self, gate: Linear, up: Linear, shape: tuple[int, int, int]) -> Node | None:
         """The norm in front of a gate, if no other product reads it."""

@@ -1,4 +1,4 @@
-"""Recurrent layers in a graph: steps that were written out one by one, found again as a loop.
+"""Recurrent layers in a graph: steps that were unrolled one by one, found again as a loop.
 
 before: for every step a product with the state before it and operations on its gates
 after:  the products with all inputs as one linear layer, and one kernel that carries the states

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Node, shape_of
+from tilewright.targets.atlas.model.blocking import padded
 from tilewright.targets.atlas.model.calls import (
     Factor,
     Numbers,
@@ -22,7 +23,6 @@ from tilewright.targets.atlas.model.calls import (
     scale_of,
     share_range,
 )
-from tilewright.targets.atlas.model.matching import padded
 from tilewright.targets.atlas.model.recurrences import Recurrence, find_recurrences
 from tilewright.targets.atlas.model.references_steps import BINARY, UNARY, constant, is_finite
 from tilewright.tile.layouts import SIDE, Layout

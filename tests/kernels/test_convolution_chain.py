@@ -1,5 +1,6 @@
 """Convolutions in a row as one kernel, against one after the other by their references."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tilewright.errors import TilewrightError
+from tilewright.targets.atlas.codegen.tile_machine import Found
 from tilewright.targets.atlas.kernels import convolution_chain as chains
 from tilewright.targets.atlas.kernels import references_images as references
 from tilewright.targets.atlas.kernels.check import canonical
@@ -58,7 +60,8 @@ def some_parts(random, image, wide, after, window):
 
 
 def check(parts, random):
-    """Bits and borders as of convolutions one after the other, and no lint findings."""
+    """Bits and borders as of convolutions one after the other, and no lint findings; bytes that
+    move."""
     chain = chains.convolution_chain(parts)
     arrays = {}
     for name in chain.kernel.inputs:
@@ -75,6 +78,7 @@ def check(parts, random):
         want = references.conv2d(part, part.unfolded).exact(load_profile(PROFILE), want, *rows)
     assert np.array_equal(canonical(got), canonical(want))
     assert not compiled.lint().findings
+    return compiled.statistics.dma_loaded + compiled.statistics.dma_stored
 
 
 @given(st.integers(0, 1 << 30))
@@ -92,7 +96,9 @@ def test_random_chains(seed):
     if random.random() < 0.5:  # bands of rows
         image = replace(image, pitch=32)
         image = replace(image, spare=image.spare + max(0, -(-beyond(image, window) // SIDE)))
-    parts = some_parts(random, image, int(random.integers(1, 70)), 24, window)
+    parts = some_parts(
+        random, image, int(random.integers(1, 70)), int(random.choice([24, 40])), window
+    )
     before = chains.HELD
     try:
         for held in (1 << 13, 1 << 14, 1 << 15, 1 << 20):  # as many bands as there may be
@@ -126,9 +132,65 @@ def test_windows_that_the_host_unfolds_come_first(height, width, batch, held, mo
     check([unfolded, deep], random)
 
 
+def _parts(rows, wide, step, batch, after):
+    """Three convolutions over an image of 20 channels, the last one with a sum."""
+    window = Window(3, 3, step, 1)
+    image = prepared(Image(rows * step, 28 * step, 20, phases=step, batch=batch), window)
+    image = replace(image, pitch=32)
+    image = replace(image, spare=image.spare + max(0, -(-beyond(image, window) // SIDE)))
+    middle = replace(image, channels=wide)
+    seen = result_image(middle, window, wide)
+    out = replace(seen, channels=after, border=(1, 1), spare=1)
+    return [
+        conv2d(image, wide, Window(1, 1), out=middle, scale=True, activation="hardswish"),
+        conv2d(middle, wide, window, groups=wide, diagonal=True, out=seen, activation="relu6"),
+        conv2d(seen, after, Window(1, 1), out=out, added=replace(seen, channels=after)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wide", "step", "batch", "after"), [(70, 1, None, 24), (40, 2, 2, 40), (96, 2, None, 24)]
+)
+def test_what_is_read_again_comes_once_for_every_band(wide, step, batch, after, monkeypatch):
+    """Where an image is not on the chip: fewer bytes move, and every bit stays the same."""
+    random = np.random.default_rng(wide)
+    parts = _parts(32 if batch else 64, wide, step, batch, after)
+    plan = chains._Chain(*chains._roles(parts))
+    assert plan.before is not None
+    whole = plan._bytes(plan._cut(1)) + math.prod(plan._copied(plan.before, plan._cut(1)))
+    room = chains.BESIDE + 4 * chains.PHASE + (whole if batch else whole * 3 // 4)
+    here, there = Found(frozenset({"x"}), 1 << 20), Found(frozenset(), room)
+    assert (
+        plan.copied(None)
+        == plan.copied(here)
+        == plan.copied(replace(there, room=chains.BESIDE))
+        == []
+    )
+    bands = plan.copied(there)
+    assert bands and (batch or bands[-1].end == plan.middle.out.rows)
+    before = check(parts, random)
+    monkeypatch.setattr(chains, "active_found", lambda: there)
+    assert check(parts, random) < before
+
+
+@pytest.mark.parametrize(("step", "batch"), [(1, None), (2, 2)])
+@pytest.mark.parametrize("after", [16, 70])
+def test_the_last_of_few_channels_follows_at_once(step, batch, after):
+    """Nothing is held between the last two; its filters may fill several tiles."""
+    random = np.random.default_rng(after)
+    parts = _parts(11, 30, step, batch, after)
+    plan = chains._Chain(*chains._roles(parts))
+    assert plan._single and plan._shapes(plan.bands())[1] is None
+    check(parts, random)
+    alone = chains._Chain(*chains._roles(parts[1:]))
+    assert alone._single and alone.scratch == 0
+    check(parts[1:], random)
+
+
 def _fits(parts):
     try:
-        return chains.convolution_chain(parts).scratch > 0
+        chains.convolution_chain(parts)
+        return True
     except TilewrightError as error:
         assert error.code == "TW1674"
         return False

@@ -19,25 +19,28 @@ Every number is rounded as if the convolutions were kernels of their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.convolution import SHARING, Convolution, Plan
+from tilewright.targets.atlas.codegen.tile_machine import Found, active_found
+from tilewright.targets.atlas.kernels.convolution import SHARING, Convolution, Plan, Rows
 from tilewright.targets.atlas.kernels.image_blocks import pixel_blocks, write_border
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 
 STEPS = 192  # products of tiles in one loop body, about
-PASSING = 3  # times fewer where what they read passes by in two buffers
+PASSING = 6  # times fewer where what they read passes by in two buffers
 HELD = 320 * 1024  # bytes of a band between convolutions
 CHIP = 1024 * 1024  # bytes of VMEM, about
-OTHERS = 128 * 1024  # of them for filters, masks and what else a band needs
-MOST_BANDS = 4  # every band has loops of its own, whose pointers take scalar registers
+OTHERS = 184 * 1024  # of them for filters, masks and what else a band needs
+BESIDE, PHASE = 112 * 1024, 7 * 1024  # of them where a band is copied, and more for every phase
+BUFFERS = 88 * 1024  # and of what comes from the host and passes by
+MOST_BANDS = 6  # every band has loops of its own, whose pointers take scalar registers
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Chain:
     parts: tuple[Convolution, ...]
     kernel: Kernel
     scratch: int  # bytes of VMEM between the convolutions
+    copied: Callable[[Found], list[Any]]  # bands of which it copies what it reads to VMEM
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def convolution_chain(parts: Sequence[Convolution]) -> Chain:
     if "added" in parts[-1].kernel.specs:
         specs["added"] = parts[-1].kernel.specs["added"]
     specs["out"] = image_type(parts[-1].out)
-    return Chain(tuple(parts), kernel_of("chain", specs, plan.run), plan.scratch)
+    return Chain(tuple(parts), kernel_of("chain", specs, plan.run), plan.scratch, plan.copied)
 
 
 def _roles(parts: Sequence[Convolution]) -> tuple[Plan | None, Plan, Plan | None]:
@@ -118,6 +122,12 @@ class _Chain:
     def last(self) -> Plan:
         return self.after or self.middle
 
+    @property
+    def _single(self) -> bool:
+        """Whether the last convolution sees no more than one tile of channels: then it follows at once on
+        each tile of pixels, and what it makes leaves while the next ones are computed."""
+        return self.after is not None and round_up(self.middle.filters.filters) == SIDE
+
     # --- geometry -------------------------------------------------------------------------
 
     @property
@@ -132,8 +142,7 @@ class _Chain:
 
     def bands(self) -> list[_Band]:
         """Bands of rows, as few as there is room for, each of whole tiles."""
-        rows = self.middle.out.rows
-        most = 1 if (self.middle.out.batch or 1) > 1 else MOST_BANDS
+        rows, most = self.middle.out.rows, self._most
         for held in (self._room, HELD):
             for count in range(1, min(rows, most) + 1):
                 found = self._cut(count)
@@ -147,12 +156,16 @@ class _Chain:
         )
 
     @property
+    def _most(self) -> int:
+        return 1 if (self.middle.out.batch or 1) > 1 else MOST_BANDS
+
+    @property
     def _room(self) -> int:
         """Bytes for a band where what is read and what is made are on chip beside it, if they can be."""
         first = self.before or self.middle
         images = math.prod(self.last.out.stored)
         images += 0 if self.streams else math.prod(first.image.stored)
-        return min(HELD, CHIP - OTHERS - images)
+        return min(HELD, CHIP - OTHERS - images - (BUFFERS if self.streams else 0))
 
     def _cut(self, count: int) -> list[_Band]:
         """So many bands, or fewer, each of whole tiles."""
@@ -193,7 +206,8 @@ class _Chain:
         """What is held before and after the depthwise convolution."""
         plan, wide = self.middle, round_up(self.middle.filters.filters)
         first = (1, *plan.image.phase_count, self._pixels(bands), SIDE) if self.before else None
-        second = (1, *plan.out.phase_count, self._held(bands), wide) if self.after else None
+        second = (1, *plan.out.phase_count, self._held(bands), wide)
+        second = second if self.after and not self._single else None
         return first, second
 
     def _bytes(self, bands: list[_Band]) -> int:
@@ -207,28 +221,66 @@ class _Chain:
     def scratch(self) -> int:
         return self._bytes(self.bands())
 
+    # --- what is read more than once ------------------------------------------------------
+
+    def copied(self, found: Found | None) -> list[_Band]:
+        """The bands of which what is read comes to VMEM once for each, where it does not lie there already
+        and would pass by for every 32 channels that are made of it; none if they have no room."""
+        if found is None or "x" in found.tensors or self.before is None or self.streams:
+            return []
+        if round_up(self.before.filters.filters) == SIDE:
+            return []
+        for count in range(1, min(self.middle.out.rows, self._most) + 1):
+            bands = self._cut(count)
+            held = self._bytes(bands) + math.prod(self._copied(self.before, bands))
+            if held + BESIDE + PHASE * math.prod(self.before.image.phase_count) <= found.room:
+                return bands
+        return []
+
+    def _copied(self, plan: Plan, bands: list[_Band]) -> tuple[int, ...]:
+        """The part of what is read that is held for a band."""
+        most = max(round_up((band.bottom - band.top) * plan.image.pitch) for band in bands)
+        return (1, *plan.image.phase_count, most, plan.image.stored[-1])
+
+    def _copy(self, x: Any, b: Any, into: Any, band: _Band) -> None:
+        """What a band is made of, from DRAM to VMEM."""
+        plan = self.before
+        assert plan is not None
+        wide = plan.image.stored[-1]
+        part = _rows_of(plan.out, band.top, band.bottom)
+        place = plan.image.lead + band.top * plan.image.pitch
+        for p, phase in _tiles(part, wide // SIDE * len(part.each_phase()) * PASSING):
+            for c in Block(0, wide // SIDE, wide).parts():
+                into[0, phase[0], phase[1], p, c] = x[b, phase[0], phase[1], p + place, c]
+
     # --- the kernel -----------------------------------------------------------------------
 
     def run(self, x: Any, out: Any, added: Any = None, **given: Any) -> None:
         """Band by band."""
-        plan, bands = self.middle, self.bands()
+        plan, copied = self.middle, self.copied(active_found())
+        bands = copied or self.bands()
         first, second = (
             None if shape is None else tw.scratch(tw.fp8[shape].panels(), on_chip=True)
             for shape in self._shapes(bands)
         )
         lines, wide = plan.lines(), round_up(plan.filters.filters)
         depth = 1 if self.before else 0
+        copy = None
+        if copied and self.before is not None:
+            copy = tw.scratch(tw.fp8[self._copied(self.before, bands)].panels(), on_chip=True)
         for b in tw.each(self.last.out.batch or 1):
             write_border(out, b, self.last.out)
             for band in bands:
                 if first is not None:
                     self._clear(first, band)
+                if copy is not None:
+                    self._copy(x, b, copy, band)
                 for n in tw.grid(wide):
                     if first is not None:
-                        self._widened(x, b, first, band, n, _of(given, 0))
+                        self._widened(x, b, first, band, n, _of(given, 0), copy)
                     source = x if first is None else first
                     self._seen(source, b, out if second is None else second, band, n, lines,
-                               _of(given, depth), added)  # fmt: skip
+                               _of(given, depth), _of(given, depth + 1), added)  # fmt: skip
                 if second is not None:
                     self._narrowed(second, b, out, band, _of(given, depth + 1), added)
 
@@ -245,9 +297,9 @@ class _Chain:
                 held[0, a, c, Block(place, 1, extent, None, 0), Block(0, 1, SIDE)] = nothing
 
     def _widened(
-        self, x: Any, b: Any, held: Any, band: _Band, n: Block, given: dict[str, Any]
+        self, x: Any, b: Any, held: Any, band: _Band, n: Block, given: dict[str, Any], copy: Any
     ) -> None:
-        """The first convolution, of 32 of its filters."""
+        """The first convolution, of 32 of its filters; copy: what it reads, if that is in VMEM."""
         plan = self.before
         assert plan is not None
         part = replace(plan, out=_rows_of(plan.out, band.top, band.bottom))
@@ -256,22 +308,25 @@ class _Chain:
         steps = channels.tiles * len(part.out.each_phase()) * (PASSING if self.streams else 1)
         rows = part.rows(n, given.get("scale"), given.get("bias"), park=True)
         for p, phase in _tiles(part.out, steps):
-            total = tw.zeros()
-            total += x[b, phase[0], phase[1], p + place, channels] @ given["w"][0, 0, channels, n]
+            total, at = tw.zeros(), (b, *phase, p + place, channels)
+            pixels = x[at] if copy is None else copy[(0, *phase, p, channels)]
+            total += pixels @ given["w"][0, 0, channels, n]
             y = part.finished(total, rows, p, phase)
             held[0, phase[0], phase[1], p + band.lead, Block(0, 1, SIDE)] = y
 
     def _seen(
         self, source: Any, b: Any, into: Any, band: _Band, n: Block, lines: list[Any],
-        given: dict[str, Any], added: Any,
+        given: dict[str, Any], after: dict[str, Any], added: Any,
     ) -> None:  # fmt: skip
-        """The depthwise convolution of these 32 channels."""
+        """The depthwise convolution of these 32 channels, and what follows on them at once."""
         plan = self.middle
         part = replace(plan, out=_rows_of(plan.out, band.first, band.end))
         tiles = plan.diagonals(given["w"], [(n, n)], lines)
         taps = plan.window.taps
         rows = part.rows(n, given.get("scale"), given.get("bias"), park=True)
-        for p, phase in _tiles(part.out, len(taps) * len(part.out.each_phase())):
+        ends = self._ends(band, after) if self._single else []
+        steps = (len(taps) + len(ends)) * len(part.out.each_phase())
+        for p, phase in _tiles(part.out, steps):
             total = tw.zeros()
             for tap in taps:
                 at = plan.at(phase, tap)
@@ -284,10 +339,26 @@ class _Chain:
                 total += pixels @ tiles[n.start, tap]
             more = plan.beside(added, b, phase, p + band.first * plan.out.pitch, n)
             y = part.finished(total, rows, p, phase, more)
+            for last, m, own in ends:
+                total = tw.zeros()
+                total += y @ after["w"][0, 0, Block(0, 1, SIDE), m]
+                more = last.beside(added, b, phase, p + band.first * plan.out.pitch, m)
+                place = p + self._into(band)
+                into[b, phase[0], phase[1], place, m] = last.finished(total, own, p, phase, more)
             if self.after is None:
                 into[b, phase[0], phase[1], p + self._into(band), n] = y
-            else:
+            elif not ends:
                 into[0, phase[0], phase[1], p, n] = y
+
+    def _ends(self, band: _Band, given: dict[str, Any]) -> list[tuple[Plan, Block, Rows]]:
+        """The last convolution for every tile of its filters, with their scales and terms."""
+        assert self.after is not None
+        part = replace(self.after, out=_rows_of(self.after.out, band.first, band.end))
+        wide = round_up(part.filters.filters)
+        return [
+            (part, n, part.rows(n, given.get("scale"), given.get("bias"), park=True))
+            for n in Block(0, wide // SIDE, wide).parts()
+        ]
 
     def _narrowed(
         self, held: Any, b: Any, out: Any, band: _Band, given: dict[str, Any], added: Any

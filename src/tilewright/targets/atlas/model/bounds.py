@@ -27,6 +27,9 @@ Vector unit. Each element-wise operation of the formula on each tile, each reduc
     transpose. Constants, spreading a row over a tile, masking of edges and anything done to whole
     tiles of hidden keys are left out: there are other ways.
 
+VMEM. Weights of which there is no room while the work before them is done come in after it:
+`late_weights.py`.
+
 Loads and stores between registers and VMEM are not counted as work. Steps of one part of the model may
 overlap in any way, but for what they need of each other: `critical_path.py` follows values from the first
 transfer to the last, and gives each resource its beginning and its end. Between parts the host takes
@@ -44,6 +47,7 @@ from tilewright.planning.one_machine import two_machines
 from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Region, Step
 from tilewright.targets.atlas.model.critical_path import Call, CriticalPath
 from tilewright.targets.atlas.model.kernel_records import work_of
+from tilewright.targets.atlas.model.late_weights import ticks_with_late_weights
 from tilewright.targets.atlas.model.work import Work
 from tilewright.targets.atlas.profile import Profile
 
@@ -71,8 +75,8 @@ class StepBound:
 class ModelBound:
     """The bound of a whole model.
 
-    terms: ticks each resource is busy over all parts, and "path", which steps that wait for each
-    other take; total is at least the largest of them.
+    terms: ticks each resource is busy over all parts, "path", which steps that wait for each
+    other take, and "VMEM", which work takes and then weights that had no room beside it; total is at least the largest of them.
     """
 
     total: int
@@ -100,12 +104,13 @@ def bound_of(model: AtlasArtifact) -> ModelBound:
     total, sums = 0, dict[str, int]()
     here: set[str] = set()  # weights are loaded by the first part that needs them
     for number, entry in enumerate(model.entries.values()):
-        calls, work, names = list[Call](), Work(), dict[str, None]()
+        calls, parts, work, names = list[Call](), list[Work](), Work(), dict[str, None]()
         for index, iteration, step in model.calls():
             if place.get(step.segment) == number:
                 ticks = terms_of(profile, works[index], 0)
                 calls.append(Call(step, iteration, ticks["VPU"], ticks["MXU0+MXU1"]))
                 work += works[index]
+                parts.append(works[index])
                 names.update(dict.fromkeys(step.operands.values()))
         weights = [n for n in names if model.regions[n].kind == "weight" and n not in here]
         readers = [call.step for call in calls]
@@ -117,12 +122,29 @@ def bound_of(model: AtlasArtifact) -> ModelBound:
         terms = terms_of(profile, work, sum(loads.values()) + sum(stores.values()))
         path = CriticalPath(profile, model.regions, entry, here, loads, stores)
         terms["path"] = path.ticks(calls, terms["MXU0+MXU1"])
+        terms["VMEM"] = _with_room(model, profile, calls, parts, {n: loads[n] for n in weights})
         here.update(names)
         total += max(terms.values())
         for resource, ticks in terms.items():
             sums[resource] = sums.get(resource, 0) + ticks
     cause = max(sums, key=lambda name: sums[name]) if sums else "nothing"
     return ModelBound(total, cause, sums, steps)
+
+
+def _with_room(
+    model: AtlasArtifact,
+    profile: Profile,
+    calls: Sequence[Call],
+    works: Sequence[Work],
+    loads: dict[str, int],
+) -> int:
+    """How long calls take with weights that VMEM cannot hold before they are needed."""
+
+    def busy(some: list[int]) -> int:
+        return max(terms_of(profile, sum((works[k] for k in some), Work()), 0).values())
+
+    carried_out = [(call.step, call.iteration) for call in calls]
+    return ticks_with_late_weights(profile, model.regions, carried_out, loads, busy)
 
 
 def _work(model: AtlasArtifact, step: Step) -> Work:

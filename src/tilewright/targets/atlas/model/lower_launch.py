@@ -12,23 +12,38 @@ from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.kernels.image_blocks import Blocking
 from tilewright.targets.atlas.model.kernel_code import Source
 from tilewright.targets.atlas.model.kernel_records import RECORDS, build
-from tilewright.targets.atlas.model.kernels_images import convolved
+from tilewright.targets.atlas.model.kernels_images import chained, convolved
 from tilewright.tile.backend import STEPS
 from tilewright.tile.layouts import Layout
 from tilewright.tile.tracer import Tracer
 
 Traces = dict[tuple, Tracer]  # of kernels: most do not depend on places
-CUT = "conv2d"  # the kernel that is cut by what it finds on the chip
+CUT, CHAIN = "conv2d", "chain"  # kernels that are cut by what they find on the chip
 STEP = 1024  # bytes in which room is told it
 
 
 def lower_launch(source: Source, traces: Traces) -> LoweredKernel:
     """With long loop bodies if there is room; shorter ones where that is all there is."""
+    if source.kernel == CHAIN and not source.short:
+        found = _found(source)
+        chain = chained(RECORDS[CHAIN].given(source.options))
+        bands = 0 if found is None else len(chain.copied(found))
+        if bands:
+            try:
+                return _lowered(source, traces, found, bands)
+            except VmemExceeded:
+                pass  # its image passes by for every panel of filters then
+    found = _found(source) if source.kernel == CUT and not source.short else None
+    return _lowered(source, traces, found, None if found is None else _cut(source, found))
+
+
+def _lowered(
+    source: Source, traces: Traces, found: Found | None, cut: tuple[Blocking, int] | int | None
+) -> LoweredKernel:
+    """The same; cut: all by which the trace depends on what is found."""
     kernel = build(source.kernel, source.options)
     tensors = source.placement.tensors.items()
     layouts = {name: one.layout for name, one in tensors if isinstance(one.layout, Layout)}
-    found = _found(source) if source.kernel == CUT and not source.short else None
-    cut = None if found is None else _cut(source, found)
     least: VmemExceeded | None = None
     for limit in (STEPS, STEPS // 4, STEPS // 16, 1) if source.short else (STEPS,):
         key = (kernel, tuple(layouts.items()), limit, cut)
@@ -41,7 +56,7 @@ def lower_launch(source: Source, traces: Traces) -> LoweredKernel:
             if least is None or error.wanted < least.wanted:
                 least = error
             continue
-        if cut is not None:  # with less room than that, it would be cut in another way
+        if isinstance(cut, tuple):  # with less room than that, it would be cut in another way
             counted = cut[0].needed + STEP - TUNING.roomy_bytes
             result.use = replace(result.use, room=max(result.use.room, counted))
         return result

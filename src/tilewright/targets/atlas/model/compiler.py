@@ -171,7 +171,14 @@ def _note_bound(artifact: AtlasArtifact, made: Sequence[KernelCode]) -> None:
     artifact.least = Bound(bound.total, bound.cause, bound.terms)
 
 
-CUT_BY = ("image", "out", "window", "filters", "groups")  # what a convolution's cut depends on
+CUT_BY = (
+    "image",
+    "out",
+    "window",
+    "filters",
+    "groups",
+    "deep",
+)  # what a convolution's cut depends on
 
 
 def _refused_with(launch: Launch, parts: Parts) -> set[SSAValue]:
@@ -186,7 +193,7 @@ def _refused_with(launch: Launch, parts: Parts) -> set[SSAValue]:
             return call.all_options()["parts"] == launch.options["parts"]
         if call.kernel == "conv2d":
             own = call.all_options()
-            return not own.get("deep") and all(own[n] == launch.options[n] for n in CUT_BY)
+            return all(own.get(n, 0) == launch.options.get(n, 0) for n in CUT_BY)
         same = {name: tensor.layout for name, tensor in call.tensors.items()} == sizes
         whole = call.kernel in IN_PASSES and not call.options.get("passes")
         return (call.kernel == "attention_linear" or whole) and same

@@ -164,7 +164,8 @@ def plan_images(
         plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
         if not wrong:
-            refused = dict(_impossible(plan, profile)) | _too_large(plan, refused_before)
+            own = dict(_impossible(plan, profile))
+            refused = own | _too_large(plan, refused_before)
             if not refused:
                 return plan
             fused = {x.result for x in refused if x.kind == "chain" or x.added or x.gate}
@@ -176,7 +177,11 @@ def plan_images(
             if tried:
                 even |= tried
                 continue
-            parts = _in_parts(plan, refused, profile)
+            # What was in parts already when its code had no room is for the host.
+            left = {
+                x: e for x, e in refused.items() if x not in own or x.result not in refused_before
+            }
+            parts = _in_parts(plan, left, profile)
             if parts:
                 deep |= parts
                 continue

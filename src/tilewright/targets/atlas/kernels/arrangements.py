@@ -17,11 +17,13 @@ from typing import Any
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels.image_operands import (
     Channels,
+    DenseFilters,
     Diagonals,
     Filters,
     JoinedFilters,
     Means,
     Unfolded,
+    UnfoldedAround,
     UnfoldedColumns,
 )
 from tilewright.targets.atlas.kernels.images import Image, Window
@@ -32,11 +34,13 @@ KINDS: dict[str, type] = {
     "image": Image,
     "window": Window,
     "filters": Filters,
+    "dense_filters": DenseFilters,
     "joined_filters": JoinedFilters,
     "channels": Channels,
     "diagonals": Diagonals,
     "means": Means,
     "unfolded": Unfolded,
+    "unfolded_around": UnfoldedAround,
     "unfolded_columns": UnfoldedColumns,
     "split_head": SplitHead,
 }

@@ -24,7 +24,14 @@ import numpy as np
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.tile_machine import Found, active_found, active_profile
+from tilewright.targets.atlas.kernels.convolution_parts import (
+    Parts,
+    cut_of,
+    in_ranges,
+    run_in_parts,
+)
 from tilewright.targets.atlas.kernels.image_blocks import (
+    TILE,
     Blocking,
     Cost,
     Phase,
@@ -35,6 +42,7 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     loaded,
     masks,
     own_tile,
+    partition,
     pixel_blocks,
     stacked,
     stored,
@@ -44,10 +52,12 @@ from tilewright.targets.atlas.kernels.image_blocks import (
 )
 from tilewright.targets.atlas.kernels.image_operands import (
     Channels,
+    DenseFilters,
     Diagonals,
     Filters,
     JoinedFilters,
     Unfolded,
+    UnfoldedAround,
     unfolded_columns,
 )
 from tilewright.targets.atlas.kernels.image_sources import Source, joined
@@ -125,7 +135,7 @@ class Convolution:
     plan: Plan | None = field(default=None, compare=False)
     unfolded: bool = False  # x comes with windows, or columns of them, as channels
 
-    def blocking(self, profile: Profile, found: Found | None = None) -> Blocking:
+    def blocking(self, profile: Profile, found: Found | None = None) -> Blocking | Parts:
         """How it is cut on a machine; an error where it does not fit."""
         assert self.plan is not None
         return self.plan.blocking(profile, found)
@@ -148,6 +158,7 @@ def conv2d(
     added: Image | None = None,
     share: float = 1.0,
     gate: Image | None = None,
+    deep: int = 0,
 ) -> Convolution:
     """activation(conv(x, w) * scale + bias + added * share) * factor, x an image and w
     [KH, KW, C / groups, N].
@@ -155,22 +166,30 @@ def conv2d(
     groups: C and N are cut into as many parts that do not see each other; C of them is depthwise.
     out: how the result is stored; by default as fp8 with the border and pitch of the image.
     unfolded: the host stores every pixel's window as its channels, for first layers; "columns":
-    only the columns of it.
+    only the columns of it; "around": with the border of the result.
     diagonal: of a depthwise convolution, w is stored as a row per tap, and made to tiles on the chip;
     "ones": all of w is 1 and not looked at, of a window of one tap.
     sources: of which images `image` is what is seen, side by side, each perhaps enlarged.
     added: an image like the result, but for its border. gate: an image of one pixel, whose channels
     times GATE multiply the filters that see them, which are rounded to fp8 again; of a window of one
     tap.
+    deep: so many tiles of channels at a time, of all taps, with sums that wait on the chip: for filters
+    or windows that do not fit there. Groups whose channels are no whole tiles then see all channels.
     """
     if activation not in ACTIVATIONS:
         raise TilewrightError(
             "TW1675", f"there is no activation {activation!r}", hint=f"use {', '.join(ACTIVATIONS)}"
         )
     given = Filters(window.height, window.width, image.channels, filters, groups)
+    if deep:
+        if diagonal or gate is not None:
+            raise TilewrightError("TW1675", "filters made on the chip are there as a whole")
+        sizes = window.height, window.width, image.channels, filters, groups
+        given = given if in_ranges(given) else DenseFilters(*sizes)
     if unfolded:
         out = out or replace(result_of_unfolded(image, window), channels=filters)
-        source, rest = Unfolded(image, window, out), Window(1, 1)
+        around = UnfoldedAround if unfolded == "around" else Unfolded
+        source, rest = around(image, window, out), Window(1, 1)
         if unfolded == "columns":
             source, rest = unfolded_columns(image, window, out)
         plan = Plan(source.into, rest, source.filters(given), out, activation, factor)
@@ -200,7 +219,7 @@ def conv2d(
         sizes = gate.height, gate.width, gate.channels, gate.batch or 1
         if not single or sizes != (1, 1, image.channels, image.batch or 1) or gate.fill != "zero":
             raise TilewrightError("TW1675", "a gate of what is no convolution of single pixels")
-    plan = replace(plan, diagonal=diagonal, added=added, share=share, gate=gate)
+    plan = replace(plan, diagonal=diagonal, added=added, share=share, gate=gate, deep=deep)
     check_result(plan.image, plan.window, filters, out)
     if added is not None:
         check_result(plan.image, plan.window, filters, added)
@@ -307,13 +326,21 @@ class Plan:
     added: Image | None = None
     share: float = 1.0  # of that
     gate: Image | None = None
+    deep: int = (
+        0  # tiles of channels whose products are added up, for all taps, before those of others
+    )
 
     def run(
         self, w: Any, out: Any, scale: Any = None, bias: Any = None, added: Any = None,
         gate: Any = None, **images: Any,
     ) -> None:  # fmt: skip
         """The kernel."""
-        blocking, groups = self.cut(active_profile(), active_found())
+        profile, here = active_profile(), active_found()
+        if self.deep:
+            parts = cut_of(self, profile, here)
+            run_in_parts(self, parts, list(images.values()), w, out, (scale, bias, added))
+            return
+        blocking, groups = self.cut(profile, here)
         lines = self.lines() if self.diagonal is True or self.gate is not None else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
@@ -401,23 +428,28 @@ class Plan:
             for p in pixel_blocks(self.out, blocking.tiles):
                 yield phases, p
 
-    def blocking(self, profile: Profile, found: Found | None = None) -> Blocking:
+    def blocking(self, profile: Profile, found: Found | None = None) -> Blocking | Parts:
         """Tiles of pixels and panels of filters in one body."""
-        return self.cut(profile, found)[0]
+        return cut_of(self, profile, found) if self.deep else self.cut(profile, found)[0]
 
-    def cut(self, profile: Profile, found: Found | None = None) -> tuple[Blocking, list[Phases]]:
+    def cut(
+        self, profile: Profile, found: Found | None = None, most: int | None = None
+    ) -> tuple[Blocking, list[Phases]]:
         """The same, and the phases that are computed together: all, or as many as have room. Where
-        it is known what lies on the chip, as many as take the least time."""
+        it is known what lies on the chip, as many as take the least time. most: groups of phases."""
         panels = -(-self.filters.filters // SIDE)
         ways: list[tuple[Blocking, list[Phases]]] = []
         refused = None
         for groups in _groups(self.out):
+            if most is not None and len(groups) > most:
+                continue
             costs = [self._cost(profile, one, found) for one in groups]
             cost = max(costs, key=lambda c: c.shared + c.own)
             try:
-                ways.append(
-                    (choose(self.out, panels, cost, profile, "a convolution", found), groups)
-                )
+                chosen = choose(self.out, panels, cost, profile, "a convolution", found)
+                if found is None:
+                    self._check_written(chosen, cost, profile)
+                ways.append((chosen, groups))
             except TilewrightError as error:
                 refused = error
             if ways and found is None:
@@ -426,6 +458,26 @@ class Plan:
             assert refused is not None
             raise refused
         return min(ways, key=lambda way: way[0].ticks * len(way[1]))
+
+    def _check_written(self, chosen: Blocking, cost: Cost, profile: Profile) -> None:
+        """An error where tiles of filters of many groups are written out one after the other, with no
+        loop between them: what all of them see lies on the chip together then."""
+        if self.filters.groups == 1 or self._aligned:
+            return
+        loop = partition(self.out, chosen.tiles)
+        if loop.looped > loop.size:
+            return
+        tiles = -(-self.filters.filters // SIDE)
+        pixels = -(-self.out.rows * self.out.pitch // SIDE)
+        loads = (cost.own + cost.writes) * pixels + cost.own * cost.halo // SIDE + cost.fixed
+        written, room = loads * tiles * TILE, profile.vmem_bytes * 7 // 8
+        if written > room:
+            raise TilewrightError(
+                "TW1674",
+                f"a convolution of {self.filters.groups} groups needs {written / 2**20:.2f} MiB of "
+                f"VMEM, {profile.name} has {room / 2**20:.2f} MiB for that",
+                hint="use groups of whole tiles of channels",
+            )
 
     def diagonals(self, w: Any, panel: list[tuple[Block, Block]], lines: list[Any]) -> dict:
         """Tiles of filters that see one channel each, by panel and tap: a row of w repeated, times
@@ -512,9 +564,16 @@ class Plan:
         return len(lines) >= (OFTEN if deep else REPEATED) * few > 0
 
     def finished(
-        self, total: Any, rows: Rows, p: Block, phase: tuple[int, int], added: Any = None
+        self,
+        total: Any,
+        rows: Rows,
+        p: Block,
+        phase: tuple[int, int],
+        added: Any = None,
+        mask: Any = None,
     ) -> Any:
-        """What is stored for the sums of a block of pixels, to which something may be added."""
+        """What is stored for the sums of a block of pixels, to which something may be added. mask: a
+        tile that is zero where there are no pixels."""  # fmt: skip
         kept = kept_rows(self.out, p, phase)
         y = rows.applied(total, kept)
         y = y if added is None else y + added
@@ -528,7 +587,10 @@ class Plan:
         # Where the vector unit does not load, it is better spared.
         vector = active_profile().timing["tensor_load"].unit == "VPU"
         bare = self.activation in NONNEGATIVE
-        if not rows.masked:
+        if mask is not None:
+            y = tw.minimum(y, highest) if np.isfinite(highest) else y
+            y = y * mask
+        elif not rows.masked:
             y = tw.keep(y, kept, nonnegative=bare, highest=highest, computed=vector)
         return stored(y, self.factor, self.out.dtype)
 
@@ -572,7 +634,8 @@ class Plan:
         several = self.filters.groups == 1 and profile.timing["push"].unit == "MXU"
         return Cost(
             0 if alone else seen, (seen if alone else 0) + beside, -(-halo // max(seen, 1)),
-            0 if self.diagonal else taps * depth, 0 if "out" in here else len(phases),
+            0 if self.diagonal else taps * depth,
+            0 if "out" in here else len(phases) * (1 + (self.out.dtype == "bf16")),
             len(phases) * taps * depth, ticks, phases=len(phases),
             made=taps if self.diagonal is True else 0 if self.gate is None else depth,
             together=3 if ticks == PRODUCT else 1,

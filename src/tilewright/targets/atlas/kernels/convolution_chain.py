@@ -28,6 +28,7 @@ import tilewright.tile as tw
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.tile_machine import Found, active_found
 from tilewright.targets.atlas.kernels.convolution import SHARING, Convolution, Plan, Rows
+from tilewright.targets.atlas.kernels.convolution_bands import Bands
 from tilewright.targets.atlas.kernels.image_blocks import pixel_blocks, write_border
 from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
 from tilewright.tile.blocks import Block
@@ -69,11 +70,16 @@ class _Band:
     lead: int
 
 
-def convolution_chain(parts: Sequence[Convolution]) -> Chain:
+def convolution_chain(parts: Sequence[Convolution], rows: int = 0) -> Chain:
     """The kernel of some convolutions: one depthwise, perhaps one of single pixels before it, and
-    one after it, over images that are stored alike."""
-    plan = _Chain(*_roles(parts), streams=parts[0].unfolded)
-    specs = {"x": parts[0].kernel.specs["x"]}
+    one after it, over images that are stored alike; or any, in bands of so many rows."""
+    if rows:
+        plan: Any = Bands(tuple(part.plan for part in parts if part.plan is not None), rows)
+        plan.check()
+    else:
+        plan = _Chain(*_roles(parts), streams=parts[0].unfolded)
+    given = parts[0].kernel.specs
+    specs = {n: spec for n, spec in given.items() if n.startswith("x")}
     for k, part in enumerate(parts):
         given = part.kernel.specs
         specs |= {f"{n}{k}": given[n] for n in ("w", "scale", "bias") if n in given}

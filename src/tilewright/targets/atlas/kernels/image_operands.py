@@ -82,6 +82,14 @@ class Filters:
 
 
 @dataclass(frozen=True)
+class DenseFilters(Filters):
+    """Filters of groups, stored as if all saw all channels, with zeros for those of other groups."""
+
+    def tiles(self, tile: int) -> tuple[int, int]:
+        return 0, -(-self.channels // SIDE) - 1
+
+
+@dataclass(frozen=True)
 class JoinedFilters(Filters):
     """Filters over images side by side with so many channels each, stored with whole tiles of the
     channels of every image.
@@ -221,6 +229,15 @@ class Unfolded:
 
     def restored(self, codes: np.ndarray) -> np.ndarray:
         raise TilewrightError("TW1672", "an unfolded image is an input and is not read back")
+
+
+@dataclass(frozen=True)
+class UnfoldedAround(Unfolded):
+    """The same with the border of the result around it, for bands that look at rows beside theirs."""
+
+    @property
+    def into(self) -> Image:
+        return replace(super().into, border=self.out.border, spare=max(1, self.out.spare))
 
 
 @dataclass(frozen=True)

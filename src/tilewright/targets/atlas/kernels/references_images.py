@@ -11,7 +11,8 @@ import numpy as np
 
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.kernels.convolution import GATE, Convolution
-from tilewright.targets.atlas.kernels.image_operands import JoinedFilters
+from tilewright.targets.atlas.kernels.image_operands import DenseFilters, JoinedFilters
+from tilewright.targets.atlas.kernels.images import round_up
 from tilewright.targets.atlas.kernels.pooling import GlobalPooling, ImageSum, Pooling
 from tilewright.targets.atlas.kernels.references import (
     SIDE,
@@ -142,7 +143,7 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
     first, plain, steepness = ACTIVATIONS[layer.activation]
     per, of = filters.filters // filters.groups, filters.channels // filters.groups
     specs = layer.kernel.specs
-    share = 1.0 if layer.plan is None else layer.plan.share
+    share, deep = (1.0, 0) if layer.plan is None else (layer.plan.share, layer.plan.deep)
 
     def dense(w: np.ndarray) -> np.ndarray:
         """[taps, C, N], zero where a filter's group does not look."""
@@ -169,6 +170,10 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
         pixels = _whole(seen.reshape(-1, *seen.shape[-2:]), 2)
         taps, sees = (_whole(_whole(m, m.ndim - 2), m.ndim - 1) for m in (taps, sees))
         given = dict(zip([n for n in BESIDE if n in specs], rows, strict=True))
+        if deep:
+            pixels, taps, sees = _in_chunks(
+                pixels, taps, sees, _chunks(layer, pixels.shape[-1], deep)
+            )
         if "gate" in given:
             gates = given["gate"].reshape(-1, filters.channels)
             each = pixels.reshape(len(gates), -1, *pixels.shape[1:])
@@ -220,6 +225,31 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
         return to_fp8(result, error) if layer.out.dtype == "fp8" else (result, error)
 
     return Reference(exact, ideal)
+
+
+def _chunks(layer: Convolution, channels: int, deep: int) -> list[range]:
+    """Channels that are added up together, image by image."""
+    filters = layer.filters
+    parts: tuple[int, ...] = getattr(filters, "parts", ()) or (channels,)
+    if filters.groups > 1 and not isinstance(filters, DenseFilters):
+        parts = (filters.channels // filters.groups,) * filters.groups
+    found, start = [], 0
+    for part in parts:
+        end = start + round_up(part)
+        found += [range(k, min(end, k + deep * SIDE)) for k in range(start, end, deep * SIDE)]
+        start = end
+    return found
+
+
+def _in_chunks(
+    pixels: Codes, taps: Codes, sees: np.ndarray, chunks: list[range]
+) -> tuple[Codes, Codes, np.ndarray]:
+    """The same as one tap whose channels are in the order of sums: chunk by chunk, of each all taps."""
+    order = [(tap, chunk) for chunk in chunks for tap in range(taps.shape[0])]
+    beside = np.concatenate([pixels[:, tap, chunk] for tap, chunk in order], 1)
+    below = np.concatenate([taps[tap, chunk] for tap, chunk in order])
+    seen = np.concatenate([np.broadcast_to(sees, taps.shape[-2:])[chunk] for _, chunk in order])
+    return beside[:, None], below[None], seen
 
 
 def max_pool(layer: Pooling) -> Reference:

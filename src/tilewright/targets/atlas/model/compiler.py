@@ -173,6 +173,16 @@ def _note_bound(artifact: AtlasArtifact, made: Sequence[KernelCode]) -> None:
     artifact.least = Bound(bound.total, bound.cause, bound.terms)
 
 
+CUT_BY = (
+    "image",
+    "out",
+    "window",
+    "filters",
+    "groups",
+    "deep",
+)  # what a convolution's cut depends on
+
+
 def _refused_with(launch: Launch, parts: Parts) -> set[SSAValue]:
     """What kernels of several layers, or of whole rows on the chip, of the same sizes as this one
     compute; nothing if it is none."""
@@ -183,6 +193,9 @@ def _refused_with(launch: Launch, parts: Parts) -> set[SSAValue]:
             return False
         if call.kernel == "chain":
             return call.all_options()["parts"] == launch.options["parts"]
+        if call.kernel == "conv2d":
+            own = call.all_options()
+            return all(own.get(n, 0) == launch.options.get(n, 0) for n in CUT_BY)
         same = {name: tensor.layout for name, tensor in call.tensors.items()} == sizes
         whole = call.kernel in IN_PASSES and not call.options.get("passes")
         return (call.kernel == "attention_linear" or whole) and same

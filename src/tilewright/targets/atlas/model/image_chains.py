@@ -37,9 +37,9 @@ def with_chains(
     for layer in layers:
         if not _is_depthwise(layer):
             continue
-        before, after = made.get(layer.inputs[0]), _only_reader(graph, layer, readers)
+        before, after = made.get(layer.inputs[0]), only_reader(graph, layer, readers)
         parts = [layer]
-        if before is not None and _only_reader(graph, before, readers) is layer:
+        if before is not None and only_reader(graph, before, readers) is layer:
             parts = [before, layer] if is_single(before) or _is_unfolded(before) else parts
         if not _is_large(layer, profile) and (len(parts) < 2 or not _waits(parts[0], profile)):
             continue
@@ -82,7 +82,7 @@ def _chain(parts: list[Layer]) -> Layer:
     )  # fmt: skip
 
 
-def _only_reader(graph: Graph, layer: Layer, readers: dict[SSAValue, list[Layer]]) -> Layer | None:
+def only_reader(graph: Graph, layer: Layer, readers: dict[SSAValue, list[Layer]]) -> Layer | None:
     """The layer that reads a result, if nobody else does."""
     found, users = readers.get(layer.result, []), graph.users.get(layer.result, [])
     if not graph.used_once(layer.result) or len(users) != 1 or len(found) != 1:
@@ -126,7 +126,7 @@ def _are_larger(first: Layer, after: Layer, profile: Profile) -> bool:
     seen = plain_image(after.inputs[0], after.given_first)
     other = plain_image(first.inputs[0], first.given_first)
     images = seen, plain_image(after.result, after.first) if first.unfolded else other
-    held = sum(_bytes(image) for image in images) * 9 // 8  # with pixels between rows
+    held = sum(bytes_of(image) for image in images) * 9 // 8  # with pixels between rows
     return held > profile.vmem_bytes * (SHARE - 1) // SHARE
 
 
@@ -139,11 +139,11 @@ def _waits(layer: Layer, profile: Profile) -> bool:
     return profile.dma.ticks(layer.weight.size) > work
 
 
-def _bytes(image: Image) -> int:
+def bytes_of(image: Image) -> int:
     return (image.batch or 1) * image.height * image.width * round_up(image.channels)
 
 
 def _is_large(layer: Layer, profile: Profile) -> bool:
     """Whether what a depthwise convolution reads takes much of VMEM."""
     image = plain_image(layer.inputs[0], layer.given_first)
-    return _bytes(image) * SHARE >= profile.vmem_bytes
+    return bytes_of(image) * SHARE >= profile.vmem_bytes

@@ -37,6 +37,7 @@ class Layer:
     bias: np.ndarray | None = None
     gains: np.ndarray | None = None  # what a convolution of one channel each multiplies by
     parts: tuple[Layer, ...] = ()  # convolutions of a chain
+    bands: bool = False  # of a chain: none of them is depthwise
     added: SSAValue | None = None  # what a convolution's sums are added to: behind what it sees
     gate: SSAValue | None = None  # what multiplies a convolution's filters: behind all other inputs
     enlarged: tuple[Phases, ...] = ()  # of images read as one: how often their pixels are repeated

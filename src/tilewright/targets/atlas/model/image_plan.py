@@ -17,8 +17,11 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.errors import TilewrightError
 from tilewright.model.capture import Graph, Node
 from tilewright.targets.atlas.kernels.arrangements import written
+from tilewright.targets.atlas.kernels.convolution_bands import rows_of_steps
+from tilewright.targets.atlas.kernels.convolution_parts import deep_of
 from tilewright.targets.atlas.kernels.image_sources import Source, joined
 from tilewright.targets.atlas.kernels.images import Image
+from tilewright.targets.atlas.model.image_bands import bands_between, with_bands
 from tilewright.targets.atlas.model.image_chains import between, with_chains
 from tilewright.targets.atlas.model.image_gates import with_gates
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
@@ -27,8 +30,10 @@ from tilewright.targets.atlas.model.image_phases import store_anew
 from tilewright.targets.atlas.model.image_sources import reading_parts
 from tilewright.targets.atlas.model.image_storage import store_images
 from tilewright.targets.atlas.model.image_sums import with_sums
+from tilewright.targets.atlas.model.kernel_options_images import parts_of
 from tilewright.targets.atlas.model.kernel_records import RECORDS
-from tilewright.targets.atlas.model.kernels_images import check_room
+from tilewright.targets.atlas.model.kernels_images import check_room, convolved
+from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.targets.atlas.profile import Profile
 
 
@@ -42,6 +47,8 @@ class ImagePlan:
     nonnegative: set[SSAValue] = field(default_factory=set)
     reasons: dict[Node, str] = field(default_factory=dict)  # why an operation is no layer
     even: frozenset[SSAValue] = frozenset()  # images whose tiles all begin alike, for loops
+    rows: dict[SSAValue, int] = field(default_factory=dict)  # of the bands of chains
+    deep: dict[SSAValue, int] = field(default_factory=dict)  # tiles of channels added up at a time
 
     def source(self, layer: Layer) -> Image:
         """What a layer reads."""
@@ -67,14 +74,18 @@ class ImagePlan:
     def options(self, layer: Layer, dtype: str = "fp8") -> tuple[str, dict[str, Any]]:
         """The kernel of a layer and its options, without numbers of scales."""
         source, out = self.source(layer), self.out(layer, dtype)
-        both = {"image": written(source), "out": written(out)}
+        both: dict[str, Any] = {"image": written(source), "out": written(out)}
         if layer.kind == "chain":
             given = self.images[layer.alike[0]] if layer.unfolded else source
-            images = [source, *between(layer, given), out]
+            images = [source, *(bands_between if layer.bands else between)(layer, given), out]
             parts = [
                 self._convolution(part, images[k], images[k + 1])
                 for k, part in enumerate(layer.parts)
             ]
+            if layer.bands:
+                parts[0] |= self._several(layer)
+                parts[0]["unfolded"] = "around" if layer.unfolded else False
+                both["rows"] = self.rows.get(layer.result, 1)
             return "chain", {**both, "parts": parts}
         if layer.kind == "combine":
             two = len(layer.inputs) == 2
@@ -94,16 +105,19 @@ class ImagePlan:
         if layer.kind == "gate":
             return "gate", {**both, "gate": written(self.images[layer.inputs[1]])}
         if layer.kind == "conv":
-            several = {}
-            if layer.enlarged:
-                images = [written(self.images[x]) for x in layer.inputs]
-                several = {"images": images, "enlarged": [list(one) for one in layer.enlarged]}
-            return "conv2d", {**self._convolution(layer, source, out), **several}
+            return "conv2d", {**self._convolution(layer, source, out), **self._several(layer)}
         both["window"] = written(layer.window)
         counting = layer.node.call.flag("count_include_pad")
         kept = layer.inputs[0] in self.nonnegative
         own = {"kind": layer.kind, "nonnegative": kept, "counting": counting}
         return "pool", {**both, **own}
+
+    def _several(self, layer: Layer) -> dict[str, Any]:
+        """Options of what a convolution reads as one image."""
+        if not layer.enlarged:
+            return {}
+        images = [written(self.images[x]) for x in layer.inputs]
+        return {"images": images, "enlarged": [list(one) for one in layer.enlarged]}
 
     def _convolution(self, layer: Layer, image: Image, out: Image) -> dict[str, Any]:
         """The options of a convolution."""
@@ -119,7 +133,8 @@ class ImagePlan:
         return {
             "image": written(image), "out": written(out), "window": written(layer.window),
             "filters": out.channels, "groups": groups, "bias": layer.bias is not None,
-            "scale": True, "activation": layer.activation, "unfolded": layer.unfolded, **more,
+            "scale": True, "activation": layer.activation, "unfolded": layer.unfolded,
+            "deep": self.deep.get(layer.result, 0), **more,
         }  # fmt: skip
 
 
@@ -128,25 +143,29 @@ def plan_images(
     profile: Profile,
     fuse: bool,
     host: dict[Node, str],
-    refused_chains: Collection[SSAValue] = (),
+    refused_before: Collection[SSAValue] = (),
 ) -> ImagePlan:
     """The plan of a graph. host: operations that are not for the device, with the reason;
-    refused_chains: results of layers that were no chain together when their code was made."""
+    refused_before: results of layers that had no room when their code was made: they are no chain, or
+    convolutions in parts."""
     reasons: dict[Node, str] = {}
     even: frozenset[SSAValue] = frozenset()
-    apart = set(refused_chains)
+    deep: dict[SSAValue, int] = {}
+    apart = set(refused_before)
     while True:
-        plan = ImagePlan(graph, reasons=reasons, even=even)
         found = find_layers(graph, fuse, {*host, *reasons}, reasons)
         if store_anew(graph, found):
             continue
         if fuse:
             found = with_gates(graph, with_sums(graph, reading_parts(graph, found), apart), apart)
-            found = with_chains(graph, found, profile, apart)
+            found = with_bands(graph, with_chains(graph, found, profile, apart), profile, apart)
+        loops = even | {layer.result for layer in found if layer.bands}
+        plan = ImagePlan(graph, reasons=reasons, even=loops, deep=deep)
         plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
         if not wrong:
-            refused = dict(_impossible(plan, profile))
+            own = dict(_impossible(plan, profile))
+            refused = own | _too_large(plan, refused_before)
             if not refused:
                 return plan
             fused = {x.result for x in refused if x.kind == "chain" or x.added or x.gate}
@@ -158,15 +177,68 @@ def plan_images(
             if tried:
                 even |= tried
                 continue
+            # What was in parts already when its code had no room is for the host.
+            left = {
+                x: e for x, e in refused.items() if x not in own or x.result not in refused_before
+            }
+            parts = _in_parts(plan, left, profile)
+            if parts:
+                deep |= parts
+                continue
             wrong = {layer.node: error.message for layer, error in refused.items()}
         reasons.update(wrong)
+
+
+def _dtype(plan: ImagePlan, layer: Layer) -> str:
+    """The numbers of the result of a convolution: wider where only the host reads it."""
+    reads = any(layer.result in other.inputs for other in plan.layers.values())
+    return "bf16" if not reads and layer.kind in ("conv", "chain") else "fp8"
+
+
+def _rows(plan: ImagePlan, layer: Layer, profile: Profile) -> int:
+    """Rows of the bands of a chain; an error where there is no way."""
+    kernel, options = plan.options(layer, _dtype(plan, layer))
+    parts = parts_of(RECORDS[kernel].given(options))
+    rows = rows_of_steps([needed(convolved(part).plan, "a plan") for part in parts], profile)
+    if not rows:
+        raise TilewrightError("TW1674", "convolutions in a row have no room for a band of rows")
+    return rows
+
+
+def _too_large(plan: ImagePlan, refused: Collection[SSAValue]) -> dict[Layer, TilewrightError]:
+    """Convolutions whose code had no room, and that are not in parts yet."""
+    error = TilewrightError("TW1674", "a convolution whose code needs more VMEM than there is")
+    return {
+        layer: error for layer in plan.layers.values()
+        if layer.kind == "conv" and layer.result in refused and layer.result not in plan.deep
+    }  # fmt: skip
+
+
+def _in_parts(
+    plan: ImagePlan, refused: dict[Layer, TilewrightError], profile: Profile
+) -> dict[SSAValue, int]:
+    """Tiles of channels at a time for convolutions that have no room for all of them, where they have it
+    for some."""
+    found: dict[SSAValue, int] = {}
+    for layer, error in refused.items():
+        if error.code != "TW1674" or layer.kind != "conv" or layer.result in plan.deep:
+            continue
+        kernel, options = plan.options(layer)
+        if options.get("diagonal") or options.get("gate"):
+            continue
+        given = RECORDS[kernel].given({**options, "deep": 1})
+        deep = deep_of(needed(convolved(given).plan, "a plan"), profile)
+        found |= {layer.result: deep} if deep else {}
+    return found
 
 
 def _impossible(plan: ImagePlan, profile: Profile) -> Iterator[tuple[Layer, TilewrightError]]:
     """Layers that the library cannot make a kernel for, or none that fits on the machine."""
     for layer in plan.layers.values():
-        kernel, options = plan.options(layer)
         try:
+            if layer.bands:
+                plan.rows[layer.result] = _rows(plan, layer, profile)
+            kernel, options = plan.options(layer, _dtype(plan, layer))
             record = RECORDS[kernel]
             record.build(options)
             check_room(kernel, record.given(options), profile)

@@ -22,6 +22,7 @@ from tilewright.targets.atlas.kernels.images import (
     round_up,
 )
 from tilewright.targets.atlas.model.image_activations import NONNEGATIVE
+from tilewright.targets.atlas.model.image_bands import rows_ahead
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
 from tilewright.targets.atlas.model.image_means import mean_order
 from tilewright.targets.atlas.model.image_phases import phases_of
@@ -103,7 +104,12 @@ def _note_signs(plan: ImagePlan, layers: list[Layer]) -> None:
 
 def _border(image: Image, layer: Layer, value: SSAValue) -> tuple[int, int]:
     window = layer.window_over(value)
-    return (0, 0) if window is None else needed_border(image, window)
+    if window is None:
+        return (0, 0)
+    rows, columns = needed_border(image, window)
+    if layer.bands and not layer.unfolded:
+        rows = max(rows, rows_ahead(layer, image))
+    return rows, columns
 
 
 def _fill(plan: ImagePlan, value: SSAValue, image: Image, readers: list[Layer]) -> str | Layer:

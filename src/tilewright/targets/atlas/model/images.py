@@ -115,7 +115,7 @@ class Images:
         layer = self.plan.layers[value]
         readers = [one for one in self.plan.layers.values() if value in one.inputs]
         alone = not readers and (value, "image") not in self.lowering.forms
-        if layer.kind in ("conv", "combine", "gate", "norm") and alone:
+        if (layer.bands or layer.kind in ("conv", "combine", "gate", "norm")) and alone:
             return self._emit(layer, "bf16")
         x = self.image(value)
         copied = Layer("combine", (value,), value, (), layer.first)
@@ -186,7 +186,7 @@ class Images:
         parts = [part.scale for part in given.values() if part.scale is not None]
         target = lowering.magnitude(layer.result) if dtype == "fp8" else None
         name = node.layer or "conv2d"
-        alone = parts[0] if len(parts) == 1 else LargestScale(tuple(parts)) if parts else None
+        alone = _scale_of_all(parts)
         gates = ONE
         if layer.gate is not None:
             given["gate"] = self.image(layer.gate)
@@ -221,13 +221,15 @@ class Images:
         lowering = self.lowering
         kernel, options = self.plan.options(layer, dtype)
         layouts = build(kernel, options).layouts({})
-        x = self._given(layer, layouts["x"])
-        operands, deferred, scale, macs = {"x": x}, {}, x.scale, 0
+        operands, deferred, macs = self._read(layer, layouts), {}, 0
+        several = [x.scale for x in operands.values() if x.scale is not None]
+        scale = _scale_of_all(several)
         noted = []
         for k, part in enumerate(layer.parts):
             last = k + 1 == len(layer.parts)
             target = lowering.magnitude(part.result) if dtype == "fp8" or not last else None
-            more, factor = self._filters(part, layouts, str(k), scale, target)
+            shares = () if k else several
+            more, factor = self._filters(part, layouts, str(k), scale, target, shares)
             operands |= more
             deferred |= factor
             scale = target
@@ -436,3 +438,8 @@ class Images:
             label, "gather", {"x": x}, out, nodes, 0, deferred,
             image=written(image), kind=kind, out=dtype,
         )  # fmt: skip
+
+
+def _scale_of_all(parts: Sequence[RangeObserver]) -> RangeObserver | LargestScale | None:
+    """The scale of images that are read as one."""
+    return parts[0] if len(parts) == 1 else LargestScale(tuple(parts)) if parts else None

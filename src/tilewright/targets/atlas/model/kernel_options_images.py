@@ -60,8 +60,10 @@ class ConvolutionOptions(TypedDict):
     activation: Annotated[Activation, Option("of the result")]
     factor: Factor
     unfolded: Annotated[
-        bool | Literal["columns"],
-        Option("the host stores the image window by window, or their columns"),
+        bool | Literal["columns", "around"],
+        Option(
+            "the host stores the image window by window, or their columns, or with a border around"
+        ),
     ]
     diagonal: Annotated[
         bool | Literal["ones"],
@@ -84,6 +86,14 @@ class ConvolutionOptions(TypedDict):
         Table | None,
         Option("an image of one pixel that multiplies the filters of its channels", None),
     ]
+    deep: Annotated[
+        int,
+        Option(
+            "tiles of channels that are added up, of all taps, before others, with sums on the chip; 0: "
+            "all channels of a tap before the next",
+            0,
+        ),
+    ]
 
 
 class ChainOptions(TypedDict):
@@ -94,6 +104,14 @@ class ChainOptions(TypedDict):
     parts: Annotated[list[ConvolutionOptions], Option("the convolutions, one after the other")]
     factors: Annotated[dict[int, float], Numbered("factor", "of the convolution of that number")]
     share: Share
+    rows: Annotated[
+        int,
+        Option(
+            "of a phase in a band, of convolutions none of which is depthwise; 0: bands of whole tiles "
+            "around a depthwise one",
+            0,
+        ),
+    ]
 
 
 def parts_of(o: ChainOptions) -> list[ConvolutionOptions]:

@@ -62,7 +62,7 @@ def convolved(o: ConvolutionOptions, first: bool | None = None) -> Convolution:
         factor=o["factor"], out=stored_image(o["out"], first), unfolded=o["unfolded"],
         diagonal=o["diagonal"], sources=sources_of(o, first), share=o["share"],
         added=None if o["added"] is None else stored_image(o["added"], first),
-        gate=None if o["gate"] is None else stored_image(o["gate"], first),
+        gate=None if o["gate"] is None else stored_image(o["gate"], first), deep=o["deep"],
     )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def sources_of(o: ConvolutionOptions, first: bool | None = None) -> list[Source]
 
 def chained(o: ChainOptions, first: bool | None = None) -> Chain:
     """The convolutions in a row of some options; of each its factor stands beside the others."""
-    return convolution_chain([convolved(part, first) for part in parts_of(o)])
+    return convolution_chain([convolved(part, first) for part in parts_of(o)], o["rows"])
 
 
 def check_room(kernel: str, o: Any, profile: Profile) -> None:

@@ -64,13 +64,17 @@ def _convolved(c: Clock, o: ConvolutionOptions, x: Ready, rows: Moments, factor:
 
 def conv2d(c: Clock, o: ConvolutionOptions, shapes: Shapes, m: Moments) -> Ready:
     """Every result sees pixels of all images."""
+    return _convolved(c, o, _seen(o, m), m, o["factor"])
+
+
+def _seen(o: ConvolutionOptions, m: Moments) -> Ready:
+    """When all is there that a convolution sees."""
     known = [x for k in range(len(o["images"])) if (x := m[f"x{k}"]) is not None]
-    x = max(known, key=lambda moment: moment.done, default=None) if o["images"] else m["x"]
-    return _convolved(c, o, x, m, o["factor"])
+    return max(known, key=lambda moment: moment.done, default=None) if o["images"] else m["x"]
 
 
 def chain(c: Clock, o: ChainOptions, shapes: Shapes, m: Moments) -> Ready:
-    y = m["x"]
+    y = _seen(o["parts"][0], m)
     for k, part in enumerate(parts_of(o)):
         rows = {name: m.get(f"{name}{k}") for name in ("w", "scale", "bias")}
         y = _convolved(c, part, y, {**rows, "added": m.get("added")}, part["factor"])

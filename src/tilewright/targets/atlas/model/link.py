@@ -33,6 +33,7 @@ from tilewright.targets.atlas.model.buffer_assignment import (
 from tilewright.targets.atlas.model.kernel_code import (
     KernelCode,
     Lacking,
+    LaunchRefused,
     Pending,
     Source,
     stored,
@@ -46,6 +47,7 @@ from tilewright.targets.atlas.program import Instruction, Program
 from tilewright.tile.layouts import Layout
 
 WORD = 4  # bytes of an instruction
+APART = ("chain",)  # kernels of several layers
 
 
 @dataclass
@@ -122,6 +124,8 @@ class Generator:
             try:
                 result = self._known(index, placement, index in short, joins)
             except TilewrightError as error:
+                if call.kernel in APART:  # several layers, which can also be computed one by one
+                    raise LaunchRefused(error, index) from error
                 raise _in_model(error, call, end, self.profile) from None
             if isinstance(result, Lacking):
                 area = places.areas[index]

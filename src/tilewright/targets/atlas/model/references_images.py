@@ -74,12 +74,12 @@ def conv2d(profile: Profile, o: ConvolutionOptions, operands: Operands) -> dict[
 
 def chain(profile: Profile, o: ChainOptions, operands: Operands) -> dict[str, Codes]:
     """Convolutions one after the other, each of what the one before it has stored."""
-    x = operands["x"]
+    given = {n: x for n, x in operands.items() if n.startswith("x")}
     for k, part in enumerate(parts_of(o)):
         own = {n: operands[f"{n}{k}"] for n in ("w", "scale", "bias") if f"{n}{k}" in operands}
         own |= {} if part["added"] is None else {"added": operands["added"]}
-        x = conv2d(profile, part, {"x": x, **own})["out"]
-    return {"out": x}
+        given = {"x": conv2d(profile, part, {**given, **own})["out"]}
+    return {"out": given["x"]}
 
 
 def pool(profile: Profile, o: PoolOptions, operands: Operands) -> dict[str, Codes]:

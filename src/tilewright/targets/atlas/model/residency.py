@@ -274,7 +274,7 @@ def times_read(call: Launch, tensor: StoredTensor, profile: Profile) -> int:
     if call.kernel.startswith("attention") and call.options.get("by_rows"):
         keys = [t for name, t in call.operands.items() if name.startswith(("kt", "v"))]
         return _tiles(call.operands["q"].layout.shape[-2]) if tensor in keys else 1
-    if call.kernel != "chain" or call.operands["x"] is not tensor:
+    if call.kernel != "chain" or call.operands.get("x") is not tensor or call.options.get("rows"):
         return 1
     first, again = call.options["parts"][0], call.operands.get("added") is tensor
     if first["groups"] != 1:

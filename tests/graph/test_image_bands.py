@@ -1,0 +1,65 @@
+"""Convolutions in a row of whole models become one kernel where images between them are large, and
+convolutions with more filters than VMEM holds are made in parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tilewright.frontend.builder import ModelBuilder
+from tilewright.program import Program
+from tilewright.targets.atlas.model import image_bands
+from tilewright.targets.atlas.model.compiler import compile_model
+from tilewright.targets.atlas.profile import load_profile
+
+V1 = load_profile("atlas-v1")
+
+
+def measured(model, profile=V1):
+    """The steps of a model, which has to compute what it should."""
+    program = Program(compile_model(model, profile), original=model)
+    found = program.verify()
+    assert found.ok
+    near = [one.accuracy.cosine for one in found.outputs if one.accuracy is not None]
+    assert min(near) > 0.99
+    return program, program.report().to_json()["steps"]
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_convolutions_in_a_row_are_one_kernel(monkeypatch, count):
+    """Two and two of them, the first one of what the host has unfolded; a last one of single pixels
+    whose result leaves the device."""
+    net = ModelBuilder("row", seed=3)
+    y = net.input("x", (1, 3, 24, 40))
+    for number in range(count):
+        y = net.relu(net.conv2d(y, 36, 3, f"conv{number}", padding=1))
+    net.output("y", net.conv2d(y, 5, 1, "last"))
+    model = net.build()
+    apart = [step["kernel"] for step in measured(model)[1]]
+    assert "chain" not in apart
+    monkeypatch.setattr(image_bands, "SHARE", 1 << 20)
+    together = [step["kernel"] for step in measured(model)[1]]
+    assert together == ["chain"] * (count // 2)
+
+
+def test_an_image_that_others_read_is_stored(monkeypatch):
+    monkeypatch.setattr(image_bands, "SHARE", 1 << 20)
+    net = ModelBuilder("twice", seed=3)
+    first = net.relu(net.conv2d(net.input("x", (1, 40, 16, 32)), 36, 3, "first", padding=1))
+    y = net.relu(net.conv2d(first, 36, 3, "second", padding=1))
+    net.output("y", net.conv2d(y + first, 5, 3, "last", padding=1))
+    kernels = [step["kernel"] for step in measured(net.build())[1]]
+    assert "chain" not in kernels
+
+
+@pytest.mark.parametrize("share", [1, 4])
+def test_wide_convolutions_run_on_the_device(share):
+    """More filters than VMEM holds twice, also with a quarter of it."""
+    net = ModelBuilder("wide", seed=4)
+    y = net.relu(net.conv2d(net.input("x", (1, 1100, 6, 5)), 40, 3, "first", padding=1))
+    net.output("y", net.conv2d(y, 33, 3, "second", padding=1))
+    model = net.build()
+    program, steps = measured(model, replace(V1, vmem_bytes=V1.vmem_bytes // share))
+    assert [step["kernel"] for step in steps].count("conv2d") == 2
+    assert program.model.provenance["host_share"] < 0.01

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 import tilewright as tw
+
+torch: Any = pytest.importorskip("torch")
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "attention_forms.py"
 FORMS = [
@@ -123,22 +123,16 @@ def test_attention_of_an_onnx_export() -> None:
 
 def matrices(x: Any, mask: Any = None) -> Any:
     """One head for every example of a batch, without a dimension for heads."""
-    import torch
-
     return torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
 
 
 def spelled_out(x: Any, mask: Any) -> Any:
-    import torch
-
     scores = x @ x.transpose(1, 2) / x.shape[-1] ** 0.5
     return torch.softmax(scores.masked_fill(~mask, -1e9), -1) @ x
 
 
 def one_dimension(x: Any) -> Any:
     """Heads and batch as one dimension, as libraries wrote it for `bmm`."""
-    import torch
-
     batch, rows, wide = x.shape
     split = x.view(batch, rows, 3, wide // 3).transpose(1, 2).reshape(batch * 3, rows, wide // 3)
     scores = torch.bmm(split * (wide // 3) ** -0.5, split.transpose(1, 2))
@@ -147,8 +141,6 @@ def one_dimension(x: Any) -> Any:
 
 
 def rotated_matrices(x: Any) -> Any:
-    import torch
-
     rows, wide = x.shape[1:]
     angles = torch.arange(rows)[:, None] * 1e4 ** (-torch.arange(wide // 2) / (wide // 2))
     cos, sin = torch.cat([angles] * 2, -1).cos(), torch.cat([angles] * 2, -1).sin()
@@ -172,8 +164,6 @@ def rotated_matrices(x: Any) -> Any:
 @pytest.mark.parametrize("target", ["atlas-v0", "atlas-v1"])
 def test_attention_of_three_dimensions(form: Any, masks: Any, batch: int, target: str) -> None:
     """Whether the first dimension counts examples, heads or both, the device attends."""
-    import torch
-
     torch.manual_seed(batch)
     inputs: list[Any] = [torch.randn(batch, 15, 48)]
     if masks:

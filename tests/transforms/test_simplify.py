@@ -11,6 +11,7 @@ from spelled import counts
 from tilewright.dialects.context import make_context
 from tilewright.dialects.verification import verify_module
 from tilewright.dialects.xdsl_api import DenseResourceAttr, ModuleOp, TensorType, arith
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.mlir import read_mlir
 from tilewright.frontend.pt2 import read_pt2
@@ -18,6 +19,7 @@ from tilewright.model.simplify import simplify
 from tilewright.reference import dtypes
 from tilewright.reference.executor import run
 from tilewright.transforms.convert_linalg_to_npu_kernel import ConvertLinalgToNPUKernel
+from tilewright.transforms.known_values import KnownValues
 
 DATA = Path(__file__).parents[1] / "data"
 SAVED = sorted((DATA / "pt2").glob("*.pt2"))
@@ -128,3 +130,15 @@ def test_grouped_heads_and_mask_of_the_eager_block():
     model = block(DATA / "mlir" / "text_block_eager.mlir", np.random.default_rng(0))
     text = str(simplify(model).module)
     assert 'scale = 1.250000e-01 : f32, kv_group = 3 : i64, mask_kind = "bool"' in text
+
+
+def test_networks_are_deeper_than_python_calls() -> None:
+    """What is known is asked for along a chain of thousands of operations, from its end."""
+    net = ModelBuilder("deep", seed=1)
+    x = net.input("x", (2, 4))
+    for _ in range(3000):
+        x = net.unary("elementwise_abs", x)
+    net.output("y", x)
+    model = net.build()
+    last = next(op for op in model.module.walk() if op.name == "func.return").operands[0]
+    assert not KnownValues(model.weights).is_known(last)

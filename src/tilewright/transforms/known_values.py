@@ -7,7 +7,7 @@ kernel intent on such values; nothing is computed before somebody asks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,26 +61,42 @@ class KnownValues:
 
     def is_known(self, value: SSAValue) -> bool:
         """Whether no input reaches a value and its array may be asked for."""
-        found = self._knowable.get(value)
-        if found is None:
-            found = self._knowable[value] = self._is_known(value)
-        return found
+        waiting = [value]  # networks are deeper than Python may call
+        while waiting:
+            current = waiting[-1]
+            if current not in self._knowable:
+                operands = self._operands(current)
+                asked = next((v for v in operands or () if v not in self._knowable), None)
+                if asked is not None and all(self._knowable.get(v, True) for v in operands or ()):
+                    waiting.append(asked)
+                    continue
+                self._knowable[current] = operands is not None and self._is_made(current, operands)
+            waiting.pop()
+        return self._knowable[value]
 
-    def _is_known(self, value: SSAValue) -> bool:
+    def _operands(self, value: SSAValue) -> Sequence[SSAValue] | None:
+        """What a value is computed from, if it may be; none if it may not."""
         op = value.owner
         if not isinstance(op, Operation) or not isinstance(value.type, TensorType):
-            return False
+            return None
         if isinstance(op, arith.ConstantOp):
             name = resource_name(op)
-            if name is None:
-                return True
-            return name in self.weights and self.weights[name].shape == shape_of(value)
+            has = name is None or (
+                name in self.weights and self.weights[name].shape == shape_of(value)
+            )
+            return () if has else None
         if not isinstance(op, UKernelGenericOp | MatmulOp) or family_name(op) in ("", *OPAQUE):
+            return None
+        return op.operands
+
+    def _is_made(self, value: SSAValue, operands: Sequence[SSAValue]) -> bool:
+        """Whether a value is worth being computed from these, all of which have been asked for."""
+        if not all(self._knowable.get(operand) for operand in operands):
             return False
-        if not all(self.is_known(operand) for operand in op.operands):
-            return False
+        if isinstance(value.owner, arith.ConstantOp):
+            return True
         size = math.prod(shape_of(value))
-        return size <= max(EXPANSION_LIMIT, sum(self.stored(v) for v in op.operands))
+        return size <= max(EXPANSION_LIMIT, sum(self.stored(v) for v in operands))
 
     def stored(self, value: SSAValue) -> int:
         """How many elements have to be kept for a value: one when all are the same literal."""

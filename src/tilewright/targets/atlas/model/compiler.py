@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -88,7 +89,7 @@ def compile_model(
             provenance["smoothed"] = smoothed.to_json()
             phases["smoothed"] = print_module(simple.module)
     # Results of several layers that cannot be one kernel, and of rows that cannot be on the chip whole.
-    refused: set[SSAValue] = set()
+    refused: Counter[SSAValue] = Counter()
 
     def lowering(merge: bool) -> Lowering:
         per_tensor = options.scales == "tensor"
@@ -131,10 +132,12 @@ def compile_model(
                 places, made = _generate(program, profile, options, progress)
             break
         except LaunchRefused as error:
-            joined = _refused_with(program.launches[error.launch], parts)
-            if joined <= refused:
+            launch = program.launches[error.launch]
+            joined = _refused_with(launch, parts)
+            # Convolutions are tried in parts before they are for the host.
+            if all(refused[value] > (launch.kernel == "conv2d") for value in joined):
                 raise
-            refused |= joined
+            refused.update(joined)
     with phase("link"):
         graph_of_values = value_graph(parts, program)
         # From here on the program is the one that has the weights: one tensor of them is there twice.

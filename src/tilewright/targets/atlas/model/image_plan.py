@@ -9,6 +9,7 @@ the reason, and the plan is made again without it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +36,8 @@ from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.model.kernels_images import check_room, convolved
 from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.targets.atlas.profile import Profile
+
+NO_ROOM = "a convolution whose code needs more VMEM than there is"
 
 
 @dataclass
@@ -143,11 +146,12 @@ def plan_images(
     profile: Profile,
     fuse: bool,
     host: dict[Node, str],
-    refused_before: Collection[SSAValue] = (),
+    refused_before: Counter[SSAValue] | None = None,
 ) -> ImagePlan:
     """The plan of a graph. host: operations that are not for the device, with the reason;
-    refused_before: results of layers that had no room when their code was made: they are no chain, or
-    convolutions in parts."""
+    refused_before: results of layers that had no room when their code was made, and how often: they are
+    no chain, then convolutions in parts, then for the host."""
+    refused_before = refused_before or Counter()
     reasons: dict[Node, str] = {}
     even: frozenset[SSAValue] = frozenset()
     deep: dict[SSAValue, int] = {}
@@ -163,6 +167,12 @@ def plan_images(
         plan = ImagePlan(graph, reasons=reasons, even=loops, deep=deep)
         plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
+        if not wrong:
+            wrong = {
+                layer.node: NO_ROOM
+                for layer in plan.layers.values()
+                if layer.kind == "conv" and refused_before[layer.result] > 1
+            }
         if not wrong:
             own = dict(_impossible(plan, profile))
             refused = own | _too_large(plan, refused_before)
@@ -207,7 +217,7 @@ def _rows(plan: ImagePlan, layer: Layer, profile: Profile) -> int:
 
 def _too_large(plan: ImagePlan, refused: Collection[SSAValue]) -> dict[Layer, TilewrightError]:
     """Convolutions whose code had no room, and that are not in parts yet."""
-    error = TilewrightError("TW1674", "a convolution whose code needs more VMEM than there is")
+    error = TilewrightError("TW1674", NO_ROOM)
     return {
         layer: error for layer in plan.layers.values()
         if layer.kind == "conv" and layer.result in refused and layer.result not in plan.deep

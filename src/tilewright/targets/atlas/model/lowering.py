@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -94,14 +95,14 @@ class Lowering:
         per_tensor: bool = False,
         rule: RangeRule = MAXIMUM,
         merge: bool = False,
-        refused: Collection[SSAValue] = (),
+        refused: Counter[SSAValue] | None = None,
         resident: Collection[str] = (),
     ) -> None:
         """merge: all rows of a batch lie below each other, in one matrix. refused: results of
         several layers that cannot be one kernel together. resident: inputs that stay on the device
         from run to run."""
         self.graph, self.profile, self.rule, self.merge = graph, profile, rule, merge
-        self.fuse, self.per_tensor, self.refused = fuse, per_tensor, refused
+        self.fuse, self.per_tensor, self.refused = fuse, per_tensor, refused or Counter[SSAValue]()
         self.kept_layers = tuple(keep)
         self.resident = {value for value, name in graph.inputs.items() if name in resident}
         self.products, self.heads = Products(self), Heads(self)

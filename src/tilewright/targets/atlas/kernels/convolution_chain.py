@@ -76,8 +76,10 @@ def convolution_chain(parts: Sequence[Convolution], rows: int = 0) -> Chain:
     if rows:
         plan: Any = Bands(tuple(part.plan for part in parts if part.plan is not None), rows)
         plan.check()
+        copied = _nothing
     else:
         plan = _Chain(*_roles(parts), streams=parts[0].unfolded)
+        copied = plan.copied
     given = parts[0].kernel.specs
     specs = {n: spec for n, spec in given.items() if n.startswith("x")}
     for k, part in enumerate(parts):
@@ -86,7 +88,12 @@ def convolution_chain(parts: Sequence[Convolution], rows: int = 0) -> Chain:
     if "added" in parts[-1].kernel.specs:
         specs["added"] = parts[-1].kernel.specs["added"]
     specs["out"] = image_type(parts[-1].out)
-    return Chain(tuple(parts), kernel_of("chain", specs, plan.run), plan.scratch, plan.copied)
+    return Chain(tuple(parts), kernel_of("chain", specs, plan.run), plan.scratch, copied)
+
+
+def _nothing(found: Found) -> list[Any]:
+    """What bands of rows copy: they read their image where it is."""
+    return []
 
 
 def _roles(parts: Sequence[Convolution]) -> tuple[Plan | None, Plan, Plan | None]:

@@ -13,6 +13,7 @@ from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.tile_machine import Found
 from tilewright.targets.atlas.kernels.convolution import conv2d
+from tilewright.targets.atlas.kernels.image_blocks import Blocking
 from tilewright.targets.atlas.kernels.images import Image, Window, prepared
 from tilewright.targets.atlas.model import fitting
 from tilewright.targets.atlas.model.compiler import compile_model
@@ -46,6 +47,7 @@ def test_images_on_chip_leave_room_for_filters():
     room = 256 * KIB
     both = layer(256, 256).blocking(V1, Found(frozenset({"x", "out"}), room))
     neither = layer(256, 256).blocking(V1, Found(frozenset(), room))
+    assert isinstance(both, Blocking) and isinstance(neither, Blocking)
     assert both.ticks < neither.ticks
     assert both.needed <= room
 

@@ -156,3 +156,13 @@ def test_weights_of_every_batch_have_to_come_in():
     session = Session(model)
     session.run(example_inputs(model, "random", 0))
     assert bound.total <= session.cycles
+
+
+@pytest.mark.parametrize(("size", "taps", "stride"), [(28, 1, 2), (29, 1, 3), (20, 2, 3)])
+def test_pixels_that_no_window_sees_are_not_loaded(size: int, taps: int, stride: int) -> None:
+    net = ModelBuilder("skipping", seed=1)
+    x = net.input("x", (2, 64, size, size))
+    net.output("y", net.conv2d(x, 32, taps, "conv", stride=stride))
+    program = tw.compile(net.build())
+    assert program.verify().ok
+    assert 0 < program.report().bound <= program.cycles

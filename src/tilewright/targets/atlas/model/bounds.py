@@ -48,6 +48,7 @@ from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact
 from tilewright.targets.atlas.model.critical_path import Call, CriticalPath
 from tilewright.targets.atlas.model.kernel_records import work_of
 from tilewright.targets.atlas.model.late_weights import ticks_with_late_weights
+from tilewright.targets.atlas.model.pixels_seen import share_seen
 from tilewright.targets.atlas.model.work import Work
 from tilewright.targets.atlas.profile import Profile
 
@@ -158,15 +159,18 @@ def _content(region: Region) -> int:
 
 
 def _read(region: Region, steps: Sequence[Step]) -> int:
-    """Bytes of a tensor that some of these steps need: where it is only moved, those of its parts."""
-    found = 0
+    """Bytes of a tensor that some of these steps need: of images the pixels that somebody sees, and where
+    a tensor is only moved, those of its parts."""
+    found, content = 0.0, _content(region)
     for step in steps:
         read = {p for p, name in step.operands.items() if name == region.name and p != "out"}
-        if read and step.kernel != "move":
-            return _content(region)
+        if step.kernel != "move":
+            found += content * sum(share_seen(step, parameter) for parameter in read)
+            continue
         for number, _, _, matrices, _, _, rows, columns in step.options["pieces"] if read else ():
-            found += matrices * rows * columns if f"x{number}" in read else 0
-    return min(_content(region), found * ELEMENT_BYTES[region.layout.dtype])
+            bytes = matrices * rows * columns * ELEMENT_BYTES[region.layout.dtype]
+            found += bytes if f"x{number}" in read else 0
+    return min(content, int(found))
 
 
 def _moved(model: AtlasArtifact, step: Step) -> int:

@@ -12,7 +12,8 @@ import tilewright as tw
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
 from tilewright.targets.atlas.artifact.atlas_artifact import Step
-from tilewright.targets.atlas.model.launches import Launch, StoredTensor
+from tilewright.targets.atlas.model.fitting import _stage
+from tilewright.targets.atlas.model.launches import Launch, LaunchProgram, StoredTensor
 from tilewright.targets.atlas.model.smaller_parts import cut_smaller
 from tilewright.targets.atlas.profile import Profile, load_profile
 from tilewright.tile.layouts import Layout
@@ -94,8 +95,19 @@ def test_what_fits_stays_apart() -> None:
 
 
 def test_an_operand_is_copied_for_several_products() -> None:
-    """Each copy to VMEM is a tensor of its own."""
-    verified(encoder(8, 64, 192, 3, 256), small(256))
+    """Products behind each other share a copy to VMEM; one further on has a copy with a name of its own."""
+    a, b = (StoredTensor(name, Layout((8, 64, 64), "fp8"), "activation") for name in "ab")
+    reads = {"q": a, "k": a, "other": b, "later": a}
+    program = LaunchProgram([Launch(name, "linear", {"a": t}, t) for name, t in reads.items()])
+    first = _stage(program, [0, 1, 3])
+    second = _stage(program, [4])
+    assert [one.name for one in program.launches] == [
+        "a to VMEM", "q", "k", "other", "a to VMEM", "later",
+    ]  # fmt: skip
+    assert [one.operands.get("a") for one in program.launches] == [
+        None, first, first, b, None, second,
+    ]  # fmt: skip
+    assert first.name != second.name
 
 
 def test_parts_become_smaller_until_they_fit() -> None:

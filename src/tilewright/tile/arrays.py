@@ -200,7 +200,14 @@ def as_tiles(value: Any) -> TileArray:
     kind = "a number" if isinstance(value, (int, float)) else type(value).__name__
     if value is None:
         kind = "None"
-    raise active().error("TW1616", f"a tile is needed here, not {kind}")
+    name = getattr(value, "name", None) if kind == "Tensor" else None
+    if name is not None:
+        kind = f"the tensor {name}"
+    hint = None
+    if name is not None:
+        places = ", ".join(":" * len(value.shape))
+        hint = f"{name}[{places}], or some blocks of it, is a tile"
+    raise active().error("TW1616", f"a tile is needed here, not {kind}", hint)
 
 
 def _as_operand(value: Any) -> TileArray | float:

@@ -200,13 +200,12 @@ def as_tiles(value: Any) -> TileArray:
     kind = "a number" if isinstance(value, (int, float)) else type(value).__name__
     if value is None:
         kind = "None"
-    name = getattr(value, "name", None) if kind == "Tensor" else None
-    if name is not None:
-        kind = f"the tensor {name}"
+    from tilewright.tile.tensors import Tensor
+
     hint = None
-    if name is not None:
-        places = ", ".join(":" * len(value.shape))
-        hint = f"{name}[{places}], or some blocks of it, is a tile"
+    if isinstance(value, Tensor):
+        kind = f"the tensor {value.name}"
+        hint = f"{value.name}[{', '.join(':' * len(value.shape))}], or some blocks of it, is a tile"
     raise active().error("TW1616", f"a tile is needed here, not {kind}", hint)
 
 

@@ -184,6 +184,10 @@ class Lowering:
         """Why the host computes a node whatever kernels there are; None: nothing says it does."""
         if dtype_of(node.result) not in FLOATS:
             return f"{dtype_of(node.result)} values are not for the NPU"
+        if not all(all(shape_of(value)) for value in (node.result, *node.operands)):
+            return (
+                "it makes or reads a tensor without elements, for which there is nothing to compute"
+            )
         if node in self.angles:
             return "angles of sin and cos stay in float32: in bf16 they would be off by radians"
         if self._is_between_flags(node):
@@ -374,7 +378,7 @@ class Lowering:
         if found is not None:
             return self.products.emit_linear(found, value, "bf16")
         residual = find_residual(self.graph, node, self.fuse)
-        if residual is not None:
+        if residual is not None and not any(map(self.reason_for_host, residual[0].nodes)):
             linear, other = residual
             return self.products.emit_linear(linear, value, "bf16", other)
         if node.family == "matmul":

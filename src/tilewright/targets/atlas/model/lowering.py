@@ -315,7 +315,9 @@ class Lowering:
         noted: tuple[RangeObserver, ...] = (),
         **options: Any,
     ) -> Tensor:
-        sources = tuple(dict.fromkeys(self.sources[node] for node in nodes))
+        sources = tuple(
+            dict.fromkeys(self.sources.get(node.result) or _source(node) for node in nodes)
+        )
         value = nodes[-1].result if nodes else output.value
         if kernel in IN_PASSES and output.value in self.refused:
             options["passes"] = True
@@ -541,17 +543,22 @@ def _named(layer: str, names: tuple[str, ...]) -> bool:
     return any(layer == name or layer.startswith(f"{name}.") for name in names if layer)
 
 
-def _sources(graph: Graph) -> dict[Node, str]:
-    """What steps call the nodes they do the work of: layer, family, place, and which of several that
-    would be called the same."""
+def _source(node: Node) -> str:
+    """What steps call a node they do the work of."""
+    place = node.location
+    where = f" {place.file}:{place.line}" if place is not None else ""
+    return f"{node.layer or node.family}: {node.family}{where}"
+
+
+def _sources(graph: Graph) -> dict[SSAValue, str]:
+    """The same by the results of nodes, with which of several that would be called the same it is."""
     alike: dict[tuple[str, str], list[Node]] = {}
     for node in graph.nodes:
         alike.setdefault((node.layer or node.family, node.family), []).append(node)
-    found: dict[Node, str] = {}
-    for (layer, family), nodes in alike.items():
-        for number, node in enumerate(nodes, 1):
-            place = node.location
-            where = f" {place.file}:{place.line}" if place is not None else ""
-            which = f" ({number} of {len(nodes)})" if len(nodes) > 1 else ""
-            found[node] = f"{layer}: {family}{where}{which}"
-    return found
+    return {
+        node.result: f"{_source(node)} ({number} of {len(nodes)})"
+        if len(nodes) > 1
+        else _source(node)
+        for nodes in alike.values()
+        for number, node in enumerate(nodes, 1)
+    }

@@ -20,6 +20,8 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.angles import angles_of
 from tilewright.model.capture import Graph, Node, dtype_of, shape_of
+from tilewright.model.places import POSITIONS
+from tilewright.model.positions import positions_of
 from tilewright.model.ranges import MAXIMUM, RangeRule
 from tilewright.targets.atlas.model.attention_products import with_products
 from tilewright.targets.atlas.model.calls import (
@@ -113,7 +115,7 @@ class Lowering:
         self.sources = _sources(graph)
         self.unsupported: dict[SSAValue, str] = {}
         self.host_layers = tuple(host)
-        self.angles = angles_of(graph)
+        self.angles, self.positions = angles_of(graph), positions_of(graph)
         self.collapse = not _attends_to_single_rows(graph)
         reasons = {node: self.reason_for_host(node) for node in graph.nodes}
         self.images = Images(self, {n: reason for n, reason in reasons.items() if reason})
@@ -191,6 +193,8 @@ class Lowering:
             )
         if node in self.angles:
             return "angles of sin and cos stay in float32: in bf16 they would be off by radians"
+        if node in self.positions:
+            return POSITIONS
         if self._is_between_flags(node):
             return "it is between whole numbers or flags, which are with the host"
         return "asked for" if _named(node.layer, self.host_layers) else None

@@ -38,6 +38,7 @@ from tilewright.tile.layouts import SIDE
 
 BODY = 480  # products of tiles in one loop body, at most
 FINISHED = 4  # tiles of sums that leave in one step
+SHARING = 8  # matrices of a batch in one loop body, at most
 FEW_PARTS = 6  # of the rows, each with code of its own
 
 
@@ -148,7 +149,7 @@ def linear(o: LinearOptions):
         elif not o["rows"]:
             for n in tw.grid(out.N):
                 finishing = _spread_once(t, n) if out.B > 1 else t
-                for b in tw.each(out.B):
+                for b in tw.each(out.B, unroll=_matrices_in_a_body(out.M, deep)):
                     for m in tw.grid(out.M, rows):
                         tile(b, m, n, finishing)
         elif o["matrices"] > 1:
@@ -160,6 +161,12 @@ def linear(o: LinearOptions):
             _rows_one_by_one(t, rows, tile)
 
     return specs, body
+
+
+def _matrices_in_a_body(rows: int, deep: int) -> int:
+    """Matrices of few rows that one loop body goes through: they share its weights, scales and biases,
+    which would be loaded again for every one of them."""
+    return max(1, min(SHARING, BODY // (deep * -(-rows // SIDE))))
 
 
 def _rows_one_by_one(t: Tensors, rows: int, tile: Callable[[Any, Any, Any], None]) -> None:

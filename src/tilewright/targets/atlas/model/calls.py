@@ -17,7 +17,7 @@ from tilewright.targets.atlas.artifact.atlas_artifact import Kind
 from tilewright.targets.atlas.model.narrow_ranges import TARGET, NarrowRange, narrowed, power_of_two
 from tilewright.tile.layouts import Layout, held_codes
 
-SMALLEST = 2.0**-96  # scale: what is smaller counts as nothing, and 1 over it is a number for all kernels
+SMALLEST = 2.0**-96  # scale: 1 over it is a number for all kernels, and what is smaller nothing
 
 
 class Function(Protocol):

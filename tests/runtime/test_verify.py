@@ -388,6 +388,10 @@ def test_accuracy_of_special_values() -> None:
     zero = np.zeros(4)
     assert accuracy(zero, zero).cosine == 1 and accuracy(zero, zero).relative == 0
     assert accuracy(np.ones(4), zero).relative == np.inf
+    vanished = np.full(4, 8e-40, np.float32)  # no machine has numbers as small
+    assert accuracy(zero, vanished) == accuracy(zero, zero)
+    assert accuracy(np.ones(4), vanished).relative == np.inf
+    assert accuracy(zero, np.full(4, 2e-38)).cosine == 0
     assert np.isnan(accuracy(np.array([np.nan, 1]), np.ones(2)).cosine)
     half = accuracy(np.array([1.0, 0.0]), np.array([1.0, 1.0]))
     assert half.cosine == pytest.approx(2**-0.5)

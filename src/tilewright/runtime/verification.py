@@ -239,14 +239,17 @@ def unlike(actual: np.ndarray, expected: np.ndarray) -> int:
     return int((~hidden & (np.isfinite(a) != np.isfinite(b))).sum())
 
 
+SUBNORMAL = float(np.finfo(np.float32).tiny)
+
+
 def accuracy(actual: np.ndarray, expected: np.ndarray) -> Accuracy:
     """How far `actual` is from `expected` where that is an ordinary number; NaN where `actual` is
-    none there."""
+    none there. Subnormal numbers count as zeros, in both: formats of machines end before them."""
     a, b = (array.astype(np.float64).reshape(-1) for array in (actual, expected))
     counted = ordinary(b)
     if not np.isfinite(b).all():  # near a pole rounding decides which numbers are infinite
         counted &= ~np.isinf(a)
-    a, b = a[counted], b[counted]
+    a, b = (np.where(np.abs(array) < SUBNORMAL, 0.0, array) for array in (a[counted], b[counted]))
     with np.errstate(all="ignore"):
         error = a - b
         largest = float(np.abs(error).max(initial=0.0))

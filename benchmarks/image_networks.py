@@ -16,15 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import subprocess
 import sys
-import time
-import warnings
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+from measured import FIGURES, cells, figures, in_a_process, measure
 from zoo_models import library, seeded
 
 NETWORKS = {
@@ -37,8 +34,7 @@ NETWORKS = {
     "unet": "",
 }
 RESULTS = Path(__file__).parent / "results" / "image_networks.md"
-HEADS = ("network", "size", "parameters", "compile s", "cycles", "bound", "x bound", "exact",
-         "cosine", "host", "cycles by kernel")  # fmt: skip
+HEADS = ("network", "size", *FIGURES, "cycles by kernel")
 
 
 def unet(depth: int = 4, width: int = 32, classes: int = 8) -> Any:
@@ -98,57 +94,18 @@ def built(name: str) -> Any:
     return seeded(make)
 
 
-def measure(name: str, size: int, target: str) -> dict[str, Any]:
+def measured(name: str, size: int, target: str) -> dict[str, Any]:
     """Compile, run and verify one network."""
-    from tilewright.compiling import compile_imported
-    from tilewright.compiling.sources import as_imported
-    from tilewright.io.content_cache import caching
-    from tilewright.program import Program
-
     torch = library("torch")
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # libraries warn of themselves
-    network = built(name)
     x = torch.randn((1, 3, size, size), generator=torch.Generator().manual_seed(2))
-    began = time.process_time()
-    imported = as_imported(network, (x,))
-    with caching("off"):  # every kernel is generated now
-        compiled = compile_imported(imported, target)
-    seconds = time.process_time() - began
-    program = Program(compiled, original=imported)
-    found = program.verify()
-    report = program.report()
-    kernels: Counter[str] = Counter()
-    for step in report.to_json()["steps"]:
-        kernels[step["kernel"]] += step["cycles"]
-    accuracy = [output.accuracy for output in found.outputs if output.accuracy is not None]
-    return {
-        "network": name,
-        "size": size,
-        "parameters": sum(p.numel() for p in network.parameters()),
-        "compile_seconds": round(seconds, 1),
-        "cycles": found.cycles,
-        "bound": report.bound,
-        "exact": found.ok,
-        "cosine": min((one.cosine for one in accuracy), default=None),
-        "host_share": compiled.provenance.get("host_share"),
-        "kernels": dict(kernels.most_common()),
-        "date": time.strftime("%Y-%m-%d"),
-    }
+    return {"network": name, "size": size, **measure(built(name), (x,), target)}
 
 
 def row(found: dict[str, Any]) -> tuple[str, ...]:
     if "error" in found:
-        return (found["network"], str(found["size"]), *[""] * 8, found["error"])
-    cosine, bound = found["cosine"], found["bound"]
+        return (found["network"], str(found["size"]), *[""] * len(FIGURES), found["error"])
     kernels = ", ".join(f"{name} {cycles:,}" for name, cycles in found["kernels"].items())
-    return (
-        found["network"], str(found["size"]), f"{found['parameters']:,}",
-        f"{found['compile_seconds']:.0f}", f"{found['cycles']:,}", f"{bound:,}" if bound else "",
-        f"{found['cycles'] / bound:.2f}" if bound else "", "yes" if found["exact"] else "no",
-        "" if cosine is None else f"{cosine:.5f}", f"{100 * (found['host_share'] or 0):.2f} %",
-        kernels,
-    )  # fmt: skip
+    return (found["network"], str(found["size"]), *figures(found), kernels)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -157,27 +114,14 @@ def table(rows: list[dict[str, Any]]) -> str:
     order = {name: k for k, name in enumerate(NETWORKS)}
     chosen = sorted(last.values(), key=lambda f: (-f["size"], order.get(f["network"], 99)))
     dates = sorted({found.get("date", "") for found in chosen})
-    lines = [HEADS, ("---",) * len(HEADS), *map(row, chosen)]
-    cells = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = cells([HEADS, *map(row, chosen)])
     return (
         "# Convolutional networks\n\n"
         f"`python benchmarks/image_networks.py`, Python {platform.python_version()}, "
         f"{', '.join(filter(None, dates))}. Seconds are of processor time, of import and compilation; "
         "`exact` is against\nthe quantised reference, `cosine` that of the outputs with float32, "
-        f"`host` the host's share of the arithmetic.\n\n{cells}\n"
+        f"`host` the host's share of the arithmetic.\n\n{lines}\n"
     )
-
-
-def in_a_process(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--one", name, "--size", str(options.size)]
-    done = subprocess.run(
-        [*command, "--target", options.target], capture_output=True, text=True, check=False
-    )
-    if done.returncode == 0 and done.stdout.strip():
-        return json.loads(done.stdout.splitlines()[-1])
-    lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it ended"]
-    said = next((line for line in reversed(lines) if " TW" in line or "Error" in line), lines[-1])
-    return {"network": name, "size": options.size, "error": said.strip()[:200]}
 
 
 def main() -> int:
@@ -193,7 +137,7 @@ def main() -> int:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(measure(options.one, options.size, options.target)))
+        print(json.dumps(measured(options.one, options.size, options.target)))
         return 0
     if options.table:
         lines = [line for path in options.table for line in Path(path).read_text().splitlines()]
@@ -204,7 +148,9 @@ def main() -> int:
         parser.error(f"no network has {options.only} in its name: {', '.join(NETWORKS)}")
     rows = []
     for name in names:
-        rows.append(in_a_process(name, options))
+        arguments = ("--one", name, "--size", str(options.size), "--target", options.target)
+        found = in_a_process(__file__, arguments)
+        rows.append({"network": name, "size": options.size, **found})
         print(json.dumps(rows[-1]) if options.json else " | ".join(row(rows[-1])), flush=True)
     if options.write:
         RESULTS.write_text(table(rows))

@@ -14,7 +14,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.targets.atlas.kernels.blocking import blocks
 from tilewright.targets.atlas.kernels.image_blocks import stored, times
-from tilewright.targets.atlas.model.blocking import GROUP
+from tilewright.targets.atlas.model.blocking import group_of
 from tilewright.targets.atlas.model.kernel_options import (
     GatedOptions,
     LinearOptions,
@@ -253,10 +253,11 @@ def add_in_parts(t: Tensors, o: LinearOptions, finish: Callable[..., None]) -> N
     sums = tw.scratch(tw.bf16[min(rows, out.M), wide], on_chip=True)
     for b in tw.each(out.B):
         for m in tw.grid(out.M, rows):
-            for r in tw.grid(m.size, GROUP * SIDE):
+            group = SIDE * group_of(-(-m.size // SIDE), wide // SIDE, depth // SIDE)
+            for r in tw.grid(m.size, group, padded=True):
                 sums[r, :] = 0.0
             for k in tw.grid(w.K, depth):
-                for r in tw.grid(m.size, GROUP * SIDE):
+                for r in tw.grid(m.size, group, padded=True):
                     left = a[b, r.within(m), k]
                     for n in whole(out.N).parts():
                         acc = tw.accumulator(sums[r, n])

@@ -321,3 +321,13 @@ def test_remainders(tmp_path: Path) -> None:
     x = torch.arange(-12, 12, 0.1).reshape(4, 60)
     y = numbers(4, 60, seed=3)
     check(calls, (x, y, whole(-40, 40, 4, 60)), tmp_path)
+
+
+def test_rounding_to_places(tmp_path: Path) -> None:
+    """Without a mapping of its own it was broken up to calls below ATen, which nothing takes."""
+    calls: Calls = {
+        "behind the point": lambda x: x.round(decimals=2),
+        "before it": lambda x: x.round(decimals=-1),
+        "none": lambda x: x.round(decimals=0),
+    }
+    check(calls, (numbers(6, 5),), tmp_path)

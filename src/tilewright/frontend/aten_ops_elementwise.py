@@ -366,6 +366,17 @@ def unary(importer: Importer, node: Node) -> Lowered:
     return importer.unary(f"elementwise_{_UNARY[node.target.split('.')[1]]}", x)
 
 
+@lowers("round.decimals")
+def round_decimals(importer: Importer, node: Node) -> Lowered:
+    """To so many places behind the point, or before it."""
+    x, places = importer.tensor(node.get("self")), node.get("decimals")
+    there, back = ("elementwise_div", "elementwise_mul") if places < 0 else ("elementwise_mul", "elementwise_div")  # fmt: skip
+    if places == 0:
+        return importer.unary("elementwise_round", x)
+    whole = importer.unary("elementwise_round", importer.pointwise(there, x, 10.0 ** abs(places)))
+    return importer.pointwise(back, whole, 10.0 ** abs(places))
+
+
 @lowers("silu")
 def silu(importer: Importer, node: Node) -> Lowered:
     return importer.unary("silu", importer.tensor(node.get("self")))

@@ -176,7 +176,10 @@ def reduce_window(importer: HLOImporter, op: HLOOp) -> Value:
     name = body_operation(op.regions[0])
     kind = importer.kind(x)
     if name not in RUNNING:
-        raise importer.refused("has a body that is no sum, product, maximum or minimum")
+        raise importer.refused(
+            "has a body that is no sum, product, maximum or minimum",
+            hint="use jnp.cumsum, jax.lax.cummax and the like, or sums and maxima over windows",
+        )
     start = importer.constant_of(importer.operand(1))
     if not is_neutral(name, start, kind):
         raise importer.refused(f"starts with {'a value' if start is None else start}")

@@ -17,6 +17,8 @@ from tilewright.targets.atlas.artifact.atlas_artifact import Kind
 from tilewright.targets.atlas.model.narrow_ranges import TARGET, NarrowRange, narrowed, power_of_two
 from tilewright.tile.layouts import Layout, held_codes
 
+SMALLEST = 2.0**-96  # scale: 1 over it is a number for all kernels, and what is smaller nothing
+
 
 class Function(Protocol):
     """What a record of the numbers of a tensor stands for, as data that can be called."""
@@ -67,7 +69,7 @@ class RangeObserver:
         """What fp8 values are multiples of: a power of two, so scaling rounds nothing."""
         if self.fixed:
             return 1.0
-        widest = power_of_two(self.largest / TARGET)
+        widest = max(power_of_two(self.largest / TARGET), SMALLEST)
         ranges = [one.narrower for one in (self, *(p for p in self.peers if p is not self))]
         known = [one for one in ranges if one is not None]
         return narrowed(widest, known) if len(known) == len(ranges) else widest

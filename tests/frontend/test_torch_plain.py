@@ -57,6 +57,10 @@ PLAIN: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
         lambda: function(lambda x: x.view(5, 4).t().softmax(-1).unsqueeze(0).expand(3, 4, 5)),
         (4, 5),
     ),
+    "detached": (
+        lambda: function(lambda x: x * torch.tensor([1.0, 2, 3, 4, 5]) + torch.tensor(0.5)),
+        (4, 5),
+    ),
     "parts": (lambda: function(lambda x: x.split(2, 0)[1] @ x.chunk(2, 0)[0].mT), (4, 5)),
 }
 

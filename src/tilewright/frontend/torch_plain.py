@@ -27,6 +27,7 @@ WRITES = frozenset(
         "sigmoid_", "tanh_", "add_", "sub_", "mul_", "div_", "clamp_",
     ]
 )  # fmt: skip
+HARMLESS = frozenset(["detach_"])  # changes what is said of a tensor, none of its numbers
 
 
 def is_getitem(node: Any) -> bool:
@@ -60,7 +61,7 @@ def is_plain(torch: Any, program: ExportedProgram) -> bool:
         _, name, overload = str(node.target).split(".")
         if name in FRESH:
             fresh.add(node)
-        if schema.is_mutable:
+        if schema.is_mutable and name not in HARMLESS:
             written: Any = node.args[0] if node.args else None
             if name not in WRITES or written not in fresh or set(written.users) != {node}:
                 return False

@@ -91,7 +91,7 @@ class Generator:
             for parameter, tensor in call.tensors.items():
                 if layouts[parameter] != tensor.layout:
                     raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
-            tensors, stacked = {}, bool(call.options.get("stacked"))
+            tensors, stacked = {}, bool(call.way.get("stacked"))
             for parameter, tensor in call.tensors.items():
                 stacks = stacked and len(tensor.layout.shape) == 3 and not tensor.layout.is_vector
                 inside = moves.inside(call, parameter, tensor)

@@ -10,7 +10,7 @@ the loops and returned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -161,7 +161,7 @@ class _Reader:
 
     def _offset(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp, placed: Placed) -> Affine:
         """The byte offset of the tile an operation names."""
-        dynamic = iter(op.offsets)
+        dynamic = _offsets(op)
         static, sizes = self._list(op.static_offsets), list(self._list(op.static_sizes))
         strides = placed.layout.strides
         units = (1,) * (len(strides) - 2) + (SIDE, SIDE // 2 if _is_half(placed, op) else SIDE)
@@ -249,7 +249,7 @@ class _Reader:
             or placed.layout.order not in ("tiles", "panels", "rows")
         ):
             return every
-        dynamic = iter(op.offsets)
+        dynamic = _offsets(op)
         numbers = [
             self._number(op, next(dynamic)) if n == DYNAMIC else Affine(n)
             for n in self._list(op.static_offsets)
@@ -360,6 +360,12 @@ class _Reader:
                 op, "TW1461", "loop bounds that do not grow by whole iterations, from one on"
             )
         return Affine(distance.constant // step, ((around, factor // step),))
+
+
+def _offsets(op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> Iterator[SSAValue]:
+    """Offsets that are not numbers, first of all operands behind the tensors: finding out in general
+    which operands are which takes longer than all else here."""
+    return iter(op.operands[1 if isinstance(op, tensor.ExtractSliceOp) else 2 :])
 
 
 def _is_half(placed: Placed, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> bool:

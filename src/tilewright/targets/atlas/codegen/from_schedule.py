@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from tilewright.dialects.intents import shape_of
 from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.dialects.locations import error_at, location_of
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
@@ -191,7 +192,7 @@ class _Reader:
         placed = self._tensor(op, op.source)
         value = Value(_dtype(op.result))
         self.tiles[op.result] = value
-        shape = _shape(op.result)
+        shape = shape_of(op.result)
         row = len(shape) == 1
         size = placed.layout.tile_bytes
         place = self._offset(op, placed)
@@ -387,11 +388,6 @@ _WITHOUT_BODY = (
     "reduction_max",
     "reduction_min",
 )
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
-    return tuple(value.type.get_shape())
 
 
 def _dtype(value: SSAValue) -> str:

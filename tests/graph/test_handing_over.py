@@ -12,6 +12,8 @@ import pytest
 import tilewright as tw
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
+from tilewright.io import content_cache
+from tilewright.targets.atlas.codegen.routine import PointersExceeded
 from tilewright.targets.atlas.model import fitting, link
 from tilewright.targets.atlas.model.buffer_assignment import BESIDE, BEYOND, LAST
 from tilewright.targets.checking import check
@@ -126,3 +128,24 @@ def test_what_is_wrong_with_a_copy_is_found(network):
         steps[k] = replace(steps[k], **fields)
         other = replace(program.model, artifact=replace(artifact, steps=steps))
         assert list(check(other))
+
+
+@pytest.mark.parametrize("name", ["decoder", "tower"])
+def test_a_call_without_registers_for_what_it_brings_brings_nothing(name, monkeypatch):
+    """Copies beside the work of a call follow addresses of their own: a loop over many tensors has
+    none left for them, and was refused for it."""
+    refused = []
+    lower = link.lower_launch
+
+    def lowering(source, traces):
+        if source.placement.brings:
+            refused.append(source.kernel)
+            raise PointersExceeded(40, 1)
+        return lower(source, traces)
+
+    with content_cache.caching("off"):
+        monkeypatch.setattr(link, "lower_launch", lowering)
+        program, found = compiled(NETWORKS[name], monkeypatch)
+    assert refused
+    assert not any(one.way == BESIDE for one in found)
+    assert program.verify().ok

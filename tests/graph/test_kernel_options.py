@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -17,6 +17,8 @@ from tilewright.targets.atlas.model.kernel_options_page import render
 from tilewright.targets.atlas.model.kernel_records import RECORDS
 from tilewright.targets.atlas.model.kernels import UNARY
 from tilewright.targets.atlas.model.references_steps import UNARY as UNARY_REFERENCES
+from tilewright.targets.atlas.model.typed_options import fields_of
+from tilewright.targets.atlas.model.ways import Way
 
 PAGE = Path(__file__).parents[2] / "docs" / "kernel-options.md"
 
@@ -126,3 +128,19 @@ def test_options_that_others_need() -> None:
     kernel = RECORDS["reduce"].build(options)
     with pytest.raises(TilewrightError, match="split is missing"):
         kernel.compile("atlas-v1", x=(4, 32, 32), out=(2, 32, 32))
+
+
+def test_ways_are_options_of_kernels() -> None:
+    """What planning reads and writes for calls of any kernel, some kernel takes, of that type."""
+    taken: dict[str, set[Any]] = {}
+    for record in RECORDS.values():
+        for field in fields_of(record.options):
+            taken.setdefault(field.name, set()).update(_alternatives(field.type))
+    for name, type_ in get_type_hints(Way).items():
+        assert _alternatives(type_) <= taken[name], name
+
+
+def _alternatives(type_: Any) -> set[Any]:
+    """What a type is made of: those of a union, the words of a literal, else itself."""
+    parts = get_args(type_)
+    return {one for part in parts for one in _alternatives(part)} if parts else {type_}

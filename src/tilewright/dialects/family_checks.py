@@ -92,12 +92,6 @@ def reduction(call: KernelCall) -> None:
         _same_shape(call, types["init"], wanted, "the initial value")
 
 
-def softmax(call: KernelCall) -> None:
-    x = call.types()["x"]
-    call.axis(x.get_num_dims())
-    _result_shape(call, x.get_shape())
-
-
 def normalisation(call: KernelCall) -> None:
     types = call.types()
     x = types["x"]

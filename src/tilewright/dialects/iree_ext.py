@@ -25,7 +25,6 @@ from tilewright.dialects.xdsl_api import (
     AffineMapAttr,
     ArrayAttr,
     Attribute,
-    Block,
     Dialect,
     IRDLOperation,
     IsTerminator,
@@ -196,13 +195,6 @@ class AttentionOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_region(self.body)
         print_result_types(printer, [result.type for result in self.res])
-
-
-def identity_score(score_type: Attribute) -> Region:
-    """The region of attention that leaves scores alone."""
-    block = Block(arg_types=[score_type])
-    block.add_op(YieldOp(block.args[0]))
-    return Region(block)
 
 
 IREELinalgExt = Dialect("iree_linalg_ext", [AttentionOp, YieldOp])

@@ -180,7 +180,12 @@ _ROWS = [
     }.items()
 ] + [
     Family(
-        "softmax", "e^(x - max) / sum along axis", roles("x"), (axis(-1),), checks.softmax, "rows"
+        "softmax",
+        "e^(x - max) / sum along axis",
+        roles("x"),
+        (axis(-1),),
+        checks.along_axis,
+        "rows",
     ),
     Family(
         "rms_norm",

@@ -13,7 +13,7 @@ from tilewright.dialects import (
     linalg_structured,
     linalg_windows,
 )
-from tilewright.dialects.iree_ext import AttentionOp, IREELinalgExt, identity_score
+from tilewright.dialects.iree_ext import AttentionOp, IREELinalgExt
 from tilewright.dialects.linalg_dimensions import (
     BroadcastOp,
     MapOp,
@@ -102,5 +102,4 @@ __all__ = [
     "WindowOp",
     "YieldOp",
     "element_type",
-    "identity_score",
 ]

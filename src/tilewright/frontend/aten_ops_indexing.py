@@ -19,6 +19,7 @@ from tilewright.frontend.aten_builder import (
     wrapped,
 )
 from tilewright.frontend.aten_graph import BY_NAME, Node, TensorInfo
+from tilewright.frontend.imported import Array
 
 SINGLE_WRITES = 16  # up to so many positions are choices that a device can make
 
@@ -85,10 +86,8 @@ def item(importer: Importer, node: Node) -> Lowered:
     return importer.reshape(x, [])
 
 
-@lowers("nonzero", "nonzero_numpy", "argwhere", "where")
-def nonzero(importer: Importer, node: Node) -> Lowered:
-    """Where a known tensor is not zero."""
-    x = importer.tensor(node.get("self", node.get("condition")))
+def _known(importer: Importer, node: Node, x: SSAValue) -> Array:
+    """The contents of a tensor on which the shape of the result depends."""
     array = importer.contents(x)
     if array is None:
         raise node.error(
@@ -96,6 +95,14 @@ def nonzero(importer: Importer, node: Node) -> Lowered:
             f"{node.target} gives a shape that depends on the data",
             "replace it by a mask of fixed size, such as torch.where",
         )
+    return array
+
+
+@lowers("nonzero", "nonzero_numpy", "argwhere", "where")
+def nonzero(importer: Importer, node: Node) -> Lowered:
+    """Where a known tensor is not zero."""
+    x = importer.tensor(node.get("self", node.get("condition")))
+    array = _known(importer, node, x)
     places = np.argwhere(array).astype(np.int64)
     if "nonzero_numpy" in node.target or "where.default" in node.target.replace("argwhere", ""):
         return [importer.constant(np.ascontiguousarray(column)) for column in places.T]
@@ -106,13 +113,7 @@ def nonzero(importer: Importer, node: Node) -> Lowered:
 def masked_select(importer: Importer, node: Node) -> Lowered:
     """The elements where a known mask holds, one after the other."""
     x, mask = importer.tensor(node.get("self")), importer.tensor(node.get("mask"))
-    array = importer.contents(mask)
-    if array is None:
-        raise node.error(
-            "TW6102",
-            f"{node.target} gives a shape that depends on the data",
-            "replace it by a mask of fixed size, such as torch.where",
-        )
+    array = _known(importer, node, mask)
     shape = broadcast_shape(shape_of(x), shape_of(mask))
     kept = np.broadcast_to(array, shape).reshape(-1)
     places = importer.constant(np.flatnonzero(kept).astype(np.int64))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tilewright.dialects.intents import tensor_type
 from tilewright.dialects.xdsl_api import ModuleOp, Operation, Region, SSAValue, TensorType, func
 from tilewright.frontend.imported import Imported
 from tilewright.model.calibrate import watch
@@ -211,7 +212,7 @@ class _Quantiser:
 
     def _on_host(self, node: Node, reason: str) -> None:
         operands = [self.encoder.own(value, for_host=True) for value in node.operands]
-        made = self.encoder.same(node, operands, _tensor(node.result))
+        made = self.encoder.same(node, operands, tensor_type(node.result))
         self.encoder.put(node.result, self.encoder.emit(made, reason))
 
     def _on_device(self, node: Node, form: Format) -> None:
@@ -236,18 +237,13 @@ class _Quantiser:
             else self.encoder.own(value)
             for value in node.operands
         ]  # fmt: skip
-        kind = _tensor(node.result)
+        kind = tensor_type(node.result)
         if dtype_of(node.result) in FLOATS:
             element = form.element
             if form.wide and self.plan.demand(node.result) == {CODES}:
                 element = form.wide
             kind = _with_element(kind, element)
         self.encoder.put(node.result, self.encoder.emit(self.encoder.same(node, operands, kind)))
-
-
-def _tensor(value: SSAValue) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
 
 
 def _with_element(kind: TensorType, element: str) -> TensorType:

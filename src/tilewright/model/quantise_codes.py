@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from tilewright.dialects.encodings import ScaleAttr, encoded, encoding_of
+from tilewright.dialects.intents import tensor_type
 from tilewright.dialects.npu_kernel import UKernelGenericOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
@@ -93,11 +94,6 @@ def _is_function(node: Node, graph: Graph) -> bool:
     return node.family in SCALARS and literal and len(node.operands) == 1 and node.reads_plainly()
 
 
-def _tensor(value: SSAValue) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
 def _keep(encoder: Encoder, node: Node, chain: Chain) -> bool:
     """The codes of the operands, moved or compared."""
     values = [encoder.get(value, CODES) for value in node.operands]
@@ -105,7 +101,7 @@ def _keep(encoder: Encoder, node: Node, chain: Chain) -> bool:
     scale = encodings.pop()
     if encodings or not isinstance(scale, ScaleAttr):
         return False
-    made = encoder.same(node, values, encoded(_tensor(node.result), i8, scale))
+    made = encoder.same(node, values, encoded(tensor_type(node.result), i8, scale))
     if node.family == "pad":
         border = float(node.call.value("value") or 0.0)
         made.attributes["value"] = IntegerAttr(code_of(border, scale), i8)
@@ -136,7 +132,7 @@ def _add(encoder: Encoder, node: Node, chain: Chain) -> bool:
         sizes = [np.rint(unit * _scale(term).factor) for term in terms]
         if 255 * sum(sizes) >= 2**31:
             return False
-    kind = encoded(_tensor(node.result), i8, target)
+    kind = encoded(tensor_type(node.result), i8, target)
     value = encoder.call("encoded_add", terms, kind, {"method": StringAttr(method)})
     _finish(encoder, chain, value)
     return True
@@ -166,7 +162,7 @@ def _mean(encoder: Encoder, node: Node, chain: Chain) -> bool:
     sums = TensorType(i32, shape_of(node.result))
     acc = encoder.call(family, [x], sums, attributes)
     factor = source.factor / (divisor * target.factor)
-    kind = encoded(_tensor(node.result), i8, target)
+    kind = encoded(tensor_type(node.result), i8, target)
     if encoder.rules.arithmetic == "fixed":
         name = f"{node.layer or node.result.name_hint or node.family}"
         largest = np.array([255.0 * count])
@@ -188,7 +184,7 @@ def _table(encoder: Encoder, node: Node, chain: Chain) -> bool:
     table = np.clip(steps, -128, 127).astype(np.int8)
     name = f"{node.layer or node.result.name_hint or node.family}.table"
     operand = encoder.constant(table, TensorType(i8, (256,)), name)
-    kind = encoded(_tensor(node.result), i8, target)
+    kind = encoded(tensor_type(node.result), i8, target)
     encoder.put(node.result, encoder.call("table", [x, operand], kind))
     if chain.absorbed:
         value = clamped(encoder, encoder.forms[node.result][CODES], chain.low, chain.high)

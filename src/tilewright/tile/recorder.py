@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dialects.intents import shape_of
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import (
     Attribute,
@@ -198,7 +199,7 @@ class Recorder(Backend):
                 "use loops (tw.grid) around smaller blocks",
             )
         shape = tuple(result.get_shape())
-        shapes = [_shape(v) for v in inputs]
+        shapes = [shape_of(v) for v in inputs]
         if family.startswith(("elementwise_", "cast")) and any(s != shape for s in shapes):
             attributes = {**attributes, "operand_maps": operand_maps(tuple(shapes), shape)}
         op = UKernelLaunchOp.create(
@@ -325,7 +326,7 @@ class Recorder(Backend):
 
     def write(self, target: Tensor, index: list[Any], kind: str, value: SSAValue) -> None:
         into = self._output(target.name, self.inner)
-        properties, dynamic = self._slice(index, _shape(value))
+        properties, dynamic = self._slice(index, shape_of(value))
         segments = (1, 1, len(dynamic), 0, 0)
         properties["operandSegmentSizes"] = integers(segments, i32)
         op = tensor.InsertSliceOp.create(
@@ -349,8 +350,3 @@ class Recorder(Backend):
         argument.name_hint = name
         scope.arguments.append((argument, before))
         return argument
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
-    return tuple(value.type.get_shape())

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dialects.intents import shape_of
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.dialects.locations import error_at, location_of
@@ -62,11 +63,6 @@ def dtype_of(op: Operation, type_: Attribute) -> str:
             op, "TW1466", f"{element} has no tiles: a program holds fp8 (f8E4M3FN) and bf16"
         )
     return DTYPES[element]
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
-    return tuple(value.type.get_shape())
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.dialects.family_checks import resolve_transposes
+from tilewright.dialects.intents import shape_of
 from tilewright.dialects.kernel_call import KernelCall
 from tilewright.dialects.xdsl_api import (
     AffineExpr,
@@ -51,12 +52,6 @@ class TileSizes:
         if self.ragged:
             return tile, size
         return tile, -(-size // tile) * tile
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    type_ = value.type
-    assert isinstance(type_, TensorType)
-    return tuple(type_.get_shape())
 
 
 def _batch_loops(
@@ -160,8 +155,8 @@ def emit_matmul(
     lhs, rhs, initial = by_role["lhs"], by_role["rhs"], by_role.get("acc")
     lhs_dims = (full_k, full_m) if lhs_transposed else (full_m, full_k)
     rhs_dims = (full_n, full_k) if rhs_transposed else (full_k, full_n)
-    lhs = emitter.pad(lhs, (*_shape(lhs)[:-2], *lhs_dims))
-    rhs = emitter.pad(rhs, (*_shape(rhs)[:-2], *rhs_dims))
+    lhs = emitter.pad(lhs, (*shape_of(lhs)[:-2], *lhs_dims))
+    rhs = emitter.pad(rhs, (*shape_of(rhs)[:-2], *rhs_dims))
     if initial is not None:
         initial = emitter.pad(initial, (*batch, full_m, full_n))
 
@@ -180,7 +175,7 @@ def emit_matmul(
         columns: Offset,
         shape: tuple[int, int],
     ) -> SSAValue:
-        leading = indices if len(_shape(source)) > 2 else []
+        leading = indices if len(shape_of(source)) > 2 else []
         return emitter.extract(
             source, [*leading, rows, columns], [*(1 for _ in leading), *shape], shape
         )
@@ -272,12 +267,12 @@ def emit_attention(
     k_transposed, v_transposed = call.flag("transpose_k"), call.flag("transpose_v")
     q, k, v = by_role["q"], by_role["k"], by_role["v"]
     q = emitter.pad(q, (*batch, full_q, width))
-    k = emitter.pad(k, (*_shape(k)[:-2], *((width, full_k) if k_transposed else (full_k, width))))
+    k = emitter.pad(k, (*shape_of(k)[:-2], *((width, full_k) if k_transposed else (full_k, width))))
     v = emitter.pad(
-        v, (*_shape(v)[:-2], *((value_width, full_k) if v_transposed else (full_k, value_width)))
+        v, (*shape_of(v)[:-2], *((value_width, full_k) if v_transposed else (full_k, value_width)))
     )
     if mask is not None:
-        mask = emitter.pad(mask, (*_shape(mask)[:-2], full_q, full_k))
+        mask = emitter.pad(mask, (*shape_of(mask)[:-2], full_q, full_k))
     element = call.result.element_type
     tile_type = tensor_type((tile_q, value_width), element)
     count = full_k // tile_k
@@ -299,7 +294,7 @@ def emit_attention(
                 emitter.extract(v, [*kv_indices, *v_where], [*ones, *v_shape], v_shape),
             ]
             if mask is not None:
-                leading = _mask_indices(_shape(mask), indices)
+                leading = _mask_indices(shape_of(mask), indices)
                 inputs.append(
                     emitter.extract(
                         mask,

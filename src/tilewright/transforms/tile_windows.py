@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.dialects.intents import shape_of
 from tilewright.dialects.kernel_call import KernelCall
-from tilewright.dialects.xdsl_api import Attribute, SSAValue, TensorType, arith
+from tilewright.dialects.xdsl_api import SSAValue, arith
 from tilewright.transforms.tile_emitter import INDEX, Emitter, Offset, tensor_type
 
 
@@ -63,7 +64,7 @@ def emit_window(
     if weights is None:
         taps = (call.integers("kernel") or (1, 1))[0]
     else:
-        taps = _shape(weights)[0 if layout is _NHWC else 2]
+        taps = shape_of(weights)[0 if layout is _NHWC else 2]
     full = list(shape)
     full[layout.channel] = _round_up(shape[layout.channel], plan.channels)
     full[layout.row] = _round_up(shape[layout.row], plan.rows)
@@ -73,11 +74,11 @@ def emit_window(
 
     image = _pad_image(call, by_role["x"], layout, rows_read(full[layout.row]), emitter)
     if weights is None:
-        grown = list(_shape(image))
+        grown = list(shape_of(image))
         grown[layout.channel] = full[layout.channel]
         image = emitter.pad(image, grown, _border(call))
     else:
-        grown = list(_shape(weights))
+        grown = list(shape_of(weights))
         grown[layout.filters] = full[layout.channel]
         weights = emitter.pad(weights, grown)
     bias = by_role.get("bias")
@@ -95,7 +96,7 @@ def emit_window(
         if stride != 1 and not isinstance(row, int):
             first_row = emitter.add(arith.MuliOp(row, emitter.constant(stride), INDEX))
         offsets: list[Offset] = [0, 0, 0, 0]
-        sizes = list(_shape(image))
+        sizes = list(shape_of(image))
         offsets[0], sizes[0] = image_index, 1
         offsets[layout.row], sizes[layout.row] = first_row, rows_read(plan.rows)
         if weights is None and cuts_channels:
@@ -103,7 +104,7 @@ def emit_window(
         inputs = [emitter.extract(image, offsets, sizes)]
         if weights is not None:
             where: list[Offset] = [0, 0, 0, 0]
-            extent = list(_shape(weights))
+            extent = list(shape_of(weights))
             where[layout.filters], extent[layout.filters] = channel, plan.channels
             inputs.append(emitter.extract(weights, where, extent))
         if bias is not None:
@@ -146,16 +147,10 @@ def _pad_image(
     top, left, bottom, right = call.integers("padding") or (0, 0, 0, 0)
     low, high = [0] * 4, [0] * 4
     low[layout.row], low[layout.column] = top, left
-    present = _shape(image)[layout.row] + top + bottom
+    present = shape_of(image)[layout.row] + top + bottom
     high[layout.row] = bottom + max(0, rows - present)
     high[layout.column] = right
     return emitter.pad_around(image, low, high, _border(call)) if any(low + high) else image
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    type_: Attribute = value.type
-    assert isinstance(type_, TensorType)
-    return tuple(type_.get_shape())
 
 
 def _round_up(size: int, step: int) -> int:

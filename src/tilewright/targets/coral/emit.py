@@ -52,15 +52,15 @@ class Writer:
 
 
 @contextmanager
-def nest(writer: Writer, loops: Sequence[tuple[str, int]]) -> Iterator[None]:
-    """Loops around what is written inside; a loop of one turn is none."""
+def nest(writer: Writer, loops: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
+    """Loops around what is written inside, and their indices: a loop of one turn is none, its index 0."""
     opened = 0
     for name, end in loops:
         if end > 1:
             writer.line(f"for (int {name} = 0; {name} < {end}; {name}++) {{")
             writer.depth += 1
             opened += 1
-    yield
+    yield [name if end > 1 else "0" for name, end in loops]
     for _ in range(opened):
         writer.depth -= 1
         writer.line("}")

@@ -141,12 +141,7 @@ def emit_conv(e: Emitter, group: Group, name: str) -> list[str]:
     wide = 4 if per_group % 4 == 0 and per_group >= 4 else 1
     xn, wn = e.name(x), e.name(w)
     accumulators = [f"a{j}" for j in range(wide)]
-    with nest(writer, [("n", images), ("oy", oh), ("ox", ow)]):
-        n, oy, ox = (
-            ("n" if images > 1 else "0"),
-            ("oy" if oh > 1 else "0"),
-            ("ox" if ow > 1 else "0"),
-        )
+    with nest(writer, [("n", images), ("oy", oh), ("ox", ow)]) as (n, oy, ox):
         step = f"f += {wide}" if wide > 1 else "f++"
         writer.line(f"for (int f = 0; f < {filters}; {step}) {{")
         writer.depth += 1
@@ -252,15 +247,11 @@ def emit_pool(e: Emitter, group: Group, name: str) -> list[str]:
         node.output.dtype,
     )
     kind = C_TYPES[dtype]
-    with nest(writer, [("n", images), ("oy", oh), ("ox", ow), ("c", channels)]):
-        index = [
-            t if s > 1 else "0" for t, s in (("n", images), ("oy", oh), ("ox", ow), ("c", channels))
-        ]
+    with nest(writer, [("n", images), ("oy", oh), ("ox", ow), ("c", channels)]) as index:
         start = LOWEST[dtype] if how == "max" else ("0.0f" if dtype == "f32" else "0")
         writer.line(f"{kind} r = {start};")
         writer.line("int count = 0;") if how == "avg" else None
-        with nest(writer, [("ky", kh), ("kx", kw)]):
-            ky, kx = ("ky" if kh > 1 else "0"), ("kx" if kw > 1 else "0")
+        with nest(writer, [("ky", kh), ("kx", kw)]) as (ky, kx):
             writer.line(f"const int y = {index[1]} * {strides[0]} + {ky} * {dilations[0]} - {top};")
             writer.line(
                 f"const int x = {index[2]} * {strides[1]} + {kx} * {dilations[1]} - {left};"
@@ -346,8 +337,7 @@ def emit_batch_matmul(e: Emitter, group: Group, name: str) -> list[str]:
     batch, m, n = node.output.shape
     k = a.shape[2]
     kind = C_TYPES[node.output.dtype]
-    with nest(writer, [("i0", batch), ("i1", m), ("i2", n)]):
-        index = [t if s > 1 else "0" for t, s in (("i0", batch), ("i1", m), ("i2", n))]
+    with nest(writer, [("i0", batch), ("i1", m), ("i2", n)]) as index:
         writer.line(f"{kind} r = {'0.0f' if kind == 'float' else '0'};")
         writer.line(f"for (int k = 0; k < {k}; k++)")
         left = f"{e.name(a)}[({index[0]} * {m} + {index[1]}) * {k} + k]"

@@ -73,11 +73,7 @@ def emit_movement(e: Emitter, group: Group, name: str) -> list[str]:
         indices, axis = node.inputs[1], node.attributes["axis"]
         outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
         size = x.shape[axis]
-        with nest(writer, [("i", outer), ("j", indices.elements), ("k", inner)]):
-            i, j, k = (
-                t if n > 1 else "0"
-                for t, n in (("i", outer), ("j", indices.elements), ("k", inner))
-            )
+        with nest(writer, [("i", outer), ("j", indices.elements), ("k", inner)]) as (i, j, k):
             writer.line(f"{C_TYPES[indices.dtype]} at = {e.name(indices)}[{j}];")
             writer.line(f"at = at < 0 ? 0 : at >= {size} ? {size - 1} : at;")
             writer.line(
@@ -97,8 +93,7 @@ def emit_scatter(e: Emitter, group: Group, name: str) -> list[str]:
     size, inner = x.shape[0], prod(x.shape[1:])
     kind = C_TYPES[y.dtype]
     writer.line(f"for (int i = 0; i < {y.elements}; i++) {e.name(y)}[i] = {e.name(x)}[i];")
-    with nest(writer, [("j", indices.elements)]):
-        j = "j" if indices.elements > 1 else "0"
+    with nest(writer, [("j", indices.elements)]) as (j,):
         writer.line(f"const {C_TYPES[indices.dtype]} at = {e.name(indices)}[{j}];")
         with (
             writer.block(f"if (at >= 0 && at < {size})"),

@@ -304,11 +304,9 @@ def emit_depthwise(e: Emitter, group: Group, name: str, index: int) -> list[str]
     scale = scale_text(e, node, index)
     writer.line(f"const int8_t **taps = (const int8_t **)taps_{index};")
     writer.line(f"int8_t *to = {e.name(node.output)};")
-    with nest(writer, [("n", images), ("oy", oh), ("ox", ow)]):
-        n, oy, ox = (t if s > 1 else "0" for t, s in (("n", images), ("oy", oh), ("ox", ow)))
+    with nest(writer, [("n", images), ("oy", oh), ("ox", ow)]) as (n, oy, ox):
         writer.line("int t = 0;")
-        with nest(writer, [("ky", kh), ("kx", kw)]):
-            ky, kx = ("ky" if kh > 1 else "0"), ("kx" if kw > 1 else "0")
+        with nest(writer, [("ky", kh), ("kx", kw)]) as (ky, kx):
             writer.line(
                 f"const int y = {oy} * {sy} + {ky} * {dy} - {top}, x = {ox} * {sx} + {kx} * {dx} - {left};"
             )
@@ -335,13 +333,9 @@ def emit_q_conv(e: Emitter, group: Group, name: str) -> list[str]:
     at = node.attributes
     (top, left, _, _), (sy, sx), (dy, dx) = at["padding"], at["strides"], at["dilations"]
     per_group = filters // at["groups"]
-    with nest(writer, [("n", images), ("oy", oh), ("ox", ow), ("f", filters)]):
-        n, oy, ox, f = (
-            t if s > 1 else "0" for t, s in (("n", images), ("oy", oh), ("ox", ow), ("f", filters))
-        )
+    with nest(writer, [("n", images), ("oy", oh), ("ox", ow), ("f", filters)]) as (n, oy, ox, f):
         writer.line(f"int32_t acc = {e.name(bias)}[{f}];")
-        with nest(writer, [("ky", kh), ("kx", kw), ("c", depth)]):
-            ky, kx, c = (t if s > 1 else "0" for t, s in (("ky", kh), ("kx", kw), ("c", depth)))
+        with nest(writer, [("ky", kh), ("kx", kw), ("c", depth)]) as (ky, kx, c):
             writer.line(
                 f"const int y = {oy} * {sy} + {ky} * {dy} - {top}, x = {ox} * {sx} + {kx} * {dx} - {left};"
             )
@@ -450,11 +444,9 @@ def emit_conv_f32(e: Emitter, group: Group, name: str, index: int) -> list[str]:
     (top, left, _, _), (sy, sx) = node.attributes["padding"], node.attributes["strides"]
     dy, dx = node.attributes["dilations"]
     writer.line(f"float *r = (float *)row_{index};")
-    with nest(writer, [("n", images), ("oy", oh), ("ox", ow)]):
-        n, oy, ox = (t if s > 1 else "0" for t, s in (("n", images), ("oy", oh), ("ox", ow)))
+    with nest(writer, [("n", images), ("oy", oh), ("ox", ow)]) as (n, oy, ox):
         writer.line("int first = 1;")
-        with nest(writer, [("ky", kh), ("kx", kw)]):
-            ky, kx = ("ky" if kh > 1 else "0"), ("kx" if kw > 1 else "0")
+        with nest(writer, [("ky", kh), ("kx", kw)]) as (ky, kx):
             writer.line(
                 f"const int y = {oy} * {sy} + {ky} * {dy} - {top}, x = {ox} * {sx} + {kx} * {dx} - {left};"
             )

@@ -163,7 +163,7 @@ def program_from(value: Any, data: bytes, machine: Machine | None = None) -> Vpu
         check_keys(entry, place, {"name", "attributes"}, set())
         if entry["name"] not in OPERATIONS or not isinstance(entry["attributes"], Mapping):
             raise TilewrightError("TW7034", f"{place}: there is no operation {entry['name']!r}")
-        operations[name] = Operation(entry["name"], _tuples(dict(entry["attributes"])))
+        operations[name] = Operation(entry["name"], tuples(dict(entry["attributes"])))
     return VpuProgram(tasks, operations, _constants(value["constants"], data, tasks))
 
 
@@ -181,10 +181,10 @@ def _constants(table: Mapping[str, Any], data: bytes, tasks: TaskList) -> dict[s
     return constants
 
 
-def _tuples(value: Any) -> Any:
+def tuples(value: Any) -> Any:
     """JSON lists back to tuples."""
     if isinstance(value, list):
-        return tuple(_tuples(item) for item in value)
+        return tuple(tuples(item) for item in value)
     if isinstance(value, dict):
-        return {key: _tuples(item) for key, item in value.items()}
+        return {key: tuples(item) for key, item in value.items()}
     return value

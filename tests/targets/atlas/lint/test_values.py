@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tilewright.targets.atlas.lint.joining import join_values
@@ -167,6 +167,23 @@ def test_overlap(pair: tuple[Value, Value], length_a: int, length_b: int, block:
         assert meets == {False}
     elif answer == 2:
         assert meets == {True}
+
+
+@example(a=64, length_a=8, b=32, length_b=32, block=1)
+@example(a=32, length_a=32, b=64, length_b=8, block=32)
+@given(
+    st.integers(-40, 40), st.integers(0, 40), st.integers(-40, 40), st.integers(0, 40),
+    st.sampled_from([1, 32]),
+)  # fmt: skip
+def test_overlap_of_numbers_is_known(
+    a: int, length_a: int, b: int, length_b: int, block: int
+) -> None:
+    """Registers are read as unsigned; blocks are counted one by one."""
+    first, second = (
+        {(start % 2**32 + k) // block for k in range(length)}
+        for start, length in ((a, length_a), (b, length_b))
+    )
+    assert overlap(a, length_a, b, length_b, block) == (2 if first & second else 0)
 
 
 def test_overlap_is_decided_for_pointers_that_run_together() -> None:

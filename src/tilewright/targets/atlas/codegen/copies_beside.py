@@ -21,6 +21,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Statement,
     Variable,
     Write,
+    all_statements,
 )
 from tilewright.targets.atlas.codegen.routine import Routine
 from tilewright.targets.atlas.codegen.virtual import ROW, Code, Place
@@ -136,7 +137,7 @@ def set_aside(
 
 def with_calm_reads(statements: Sequence[Statement]) -> list[Statement]:
     """Reads of what nothing here writes, as of any tensor: in any order, and once for several."""
-    written = [_reach(s) for s in _every(statements) if isinstance(s, Write) and s.on_chip]
+    written = [_reach(s) for s in all_statements(statements) if isinstance(s, Write) and s.on_chip]
 
     def calm(s: Statement) -> Statement:
         if isinstance(s, For):
@@ -198,8 +199,7 @@ def _moves(body: Sequence[Statement]) -> Iterator[tuple[Read, Write] | None]:
 
 
 def _variables(loop: For) -> list[Variable]:
-    inner = [v for s in loop.body if isinstance(s, For) for v in _variables(s)]
-    return [loop.variable, *inner]
+    return [s.variable for s in all_statements([loop]) if isinstance(s, For)]
 
 
 def _places(offset: Affine, variables: Sequence[Variable]) -> Iterator[int]:
@@ -212,7 +212,9 @@ def _places(offset: Affine, variables: Sequence[Variable]) -> Iterator[int]:
 def _is_apart(statements: Sequence[Statement], copy: Copy) -> bool:
     """Whether statements leave the bytes of a copy alone, at their source and on chip."""
     low, high = copy.source.constant, copy.source.constant + copy.bytes
-    for s in _every(statements):
+    for s in all_statements(statements):
+        if not isinstance(s, Read | Write):
+            continue
         start, end = _reach(s)
         if s.on_chip:
             if start < copy.target + copy.bytes and copy.target < end:
@@ -220,15 +222,6 @@ def _is_apart(statements: Sequence[Statement], copy: Copy) -> bool:
         elif isinstance(s, Write) and start < high and low < end:
             return False
     return True
-
-
-def _every(statements: Sequence[Statement]) -> Iterator[Read | Write]:
-    """All accesses of statements, also inside of loops."""
-    for s in statements:
-        if isinstance(s, For):
-            yield from _every(s.body)
-        elif isinstance(s, Read | Write):
-            yield s
 
 
 def _reach(s: Read | Write) -> tuple[int, int]:

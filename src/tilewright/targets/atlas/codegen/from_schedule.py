@@ -10,10 +10,11 @@ the loops and returned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from tilewright.dialects.intents import shape_of
 from tilewright.dialects.kernel_symbols import kernel_call
 from tilewright.dialects.locations import error_at, location_of
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
@@ -161,7 +162,7 @@ class _Reader:
 
     def _offset(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp, placed: Placed) -> Affine:
         """The byte offset of the tile an operation names."""
-        dynamic = iter(op.offsets)
+        dynamic = _offsets(op)
         static, sizes = self._list(op.static_offsets), list(self._list(op.static_sizes))
         strides = placed.layout.strides
         units = (1,) * (len(strides) - 2) + (SIDE, SIDE // 2 if _is_half(placed, op) else SIDE)
@@ -191,7 +192,7 @@ class _Reader:
         placed = self._tensor(op, op.source)
         value = Value(_dtype(op.result))
         self.tiles[op.result] = value
-        shape = _shape(op.result)
+        shape = shape_of(op.result)
         row = len(shape) == 1
         size = placed.layout.tile_bytes
         place = self._offset(op, placed)
@@ -249,7 +250,7 @@ class _Reader:
             or placed.layout.order not in ("tiles", "panels", "rows")
         ):
             return every
-        dynamic = iter(op.offsets)
+        dynamic = _offsets(op)
         numbers = [
             self._number(op, next(dynamic)) if n == DYNAMIC else Affine(n)
             for n in self._list(op.static_offsets)
@@ -362,6 +363,12 @@ class _Reader:
         return Affine(distance.constant // step, ((around, factor // step),))
 
 
+def _offsets(op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> Iterator[SSAValue]:
+    """Offsets that are not numbers, first of all operands behind the tensors: finding out in general
+    which operands are which takes longer than all else here."""
+    return iter(op.operands[1 if isinstance(op, tensor.ExtractSliceOp) else 2 :])
+
+
 def _is_half(placed: Placed, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> bool:
     """Whether the tensor keeps left halves of tiles only, all columns equal."""
     return placed.layout.tile_bytes == SIDE * SIDE and _dtype(op.result) == "bf16"
@@ -381,11 +388,6 @@ _WITHOUT_BODY = (
     "reduction_max",
     "reduction_min",
 )
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
-    return tuple(value.type.get_shape())
 
 
 def _dtype(value: SSAValue) -> str:

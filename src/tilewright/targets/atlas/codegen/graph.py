@@ -190,7 +190,7 @@ class _Builder:
             else:
                 total[node.unit] += self.distances.interval(node.op.opcode)
             tail[node.index] = total[node.unit]
-        for node in _reverse_topological(self.nodes):
+        for node in reversed(in_order(self.nodes)):
             count = node.op.bytes if node.op.opcode.timing == "dma_transfer" else 0
             own = tail.get(node.index, self.distances.latency(node.op.opcode, count))
             node.path = max([own, *(d + later.path for later, d in node.after)])
@@ -263,16 +263,17 @@ def _relation(a: Op, b: Op, loads_exclude: bool) -> str | None:
     return found
 
 
-def _reverse_topological(nodes: list[Node]) -> list[Node]:
-    waiting = {node.index: len(node.after) for node in nodes}
-    ready = [node for node in nodes if not node.after]
+def in_order(nodes: list[Node]) -> list[Node]:
+    """Nodes, each after all it depends on."""
+    missing = {node.index: len(node.before) for node in nodes}
+    ready = [node for node in nodes if not node.before]
     order = []
     while ready:
         node = ready.pop()
         order.append(node)
-        for earlier, _ in node.before:
-            waiting[earlier.index] -= 1
-            if not waiting[earlier.index]:
-                ready.append(earlier)
+        for later, _ in node.after:
+            missing[later.index] -= 1
+            if not missing[later.index]:
+                ready.append(later)
     assert len(order) == len(nodes), "the dependence graph has a cycle"
     return order

@@ -9,7 +9,6 @@ Tiles that are computed in one stage and used in a later one go through DRAM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from tilewright.errors import TilewrightError
@@ -24,6 +23,8 @@ from tilewright.targets.atlas.codegen.nest import (
     Statement,
     Value,
     Write,
+    all_statements,
+    renamed,
 )
 
 BYTES = {"bf16": 2048, "fp8": 1024}
@@ -48,17 +49,10 @@ def distributed(statements: list[Statement], scratch: int) -> tuple[list[list[St
     return crossing.apply(cut), crossing.bytes
 
 
-def _all(statements: list[Statement]) -> Iterator[Statement]:
-    for s in statements:
-        yield s
-        if isinstance(s, For):
-            yield from _all(s.body)
-
-
 def ranges(statement: Statement, kind: type[Read] | type[Write]) -> list[tuple[int, int]]:
     """DRAM bytes that a statement may read or write."""
     found = []
-    for s in _all([statement]):
+    for s in all_statements([statement]):
         if isinstance(s, kind) and not s.on_chip:
             steps = [f * (v.trips - 1) for v, f in s.offset.terms]
             low = s.offset.constant + sum(min(0, n) for n in steps)
@@ -83,7 +77,7 @@ class _Crossing:
 
     def find(self, stage: list[Statement], number: int) -> None:
         outermost = {id(s) for s in stage}
-        for s in _all(stage):
+        for s in all_statements(stage):
             for value in _used(s):
                 if self.made.get(value, number) != number and value not in self.reads:
                     self._move(value)
@@ -110,7 +104,7 @@ class _Crossing:
         for number, stage in enumerate(cut):
             fetched: list[Statement] = []
             names: dict[Value, Value] = {}
-            for value in dict.fromkeys(v for s in _all(stage) for v in _used(s)):
+            for value in dict.fromkeys(v for s in all_statements(stage) for v in _used(s)):
                 if not isinstance(value, Value) or self.made.get(value, number) == number:
                     continue
                 names[value] = Value(value.dtype, value.name)
@@ -127,7 +121,7 @@ class _Crossing:
     ) -> list[Statement]:
         result: list[Statement] = []
         for s in rows:
-            s = _renamed(s, names)
+            s = renamed(s, names)
             if isinstance(s, For):
                 result.append(replace(s, body=self._rows(s.body, number, names)))
             elif isinstance(s, Reload) and self.made.get(s.slot, number) != number:
@@ -165,17 +159,3 @@ def _made(s: Statement) -> list[Value | SpillSlot]:
     if isinstance(s, For):
         return [c.result for c in s.carried]
     return []
-
-
-def _renamed(s: Statement, names: dict[Value, Value]) -> Statement:
-    def new(value: Value) -> Value:
-        return names.get(value, value)
-
-    if isinstance(s, Compute):
-        return replace(s, inputs=tuple(new(v) for v in s.inputs))
-    if isinstance(s, Write | Spill):
-        return replace(s, value=new(s.value))
-    if isinstance(s, For):
-        carried = tuple(replace(c, initial=new(c.initial), next=new(c.next)) for c in s.carried)
-        return replace(s, carried=carried)
-    return s

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.targets.atlas.codegen.graph import Node, build
+from tilewright.targets.atlas.codegen.graph import Node, build, in_order
 from tilewright.targets.atlas.codegen.hazards import Distances
 from tilewright.targets.atlas.codegen.list_schedule import Schedule
 from tilewright.targets.atlas.codegen.tuning import TUNING
@@ -82,7 +82,7 @@ def _recurrence(nodes: list[Node], distances: Distances) -> int:
                     if writes:
                         writers[register, part] = node
     longest = 0
-    order = _in_order(nodes)
+    order = in_order(nodes)
     ways: dict[int, list[int]] = {}
     for key, writer in writers.items():
         for reader in readers[key]:
@@ -93,21 +93,6 @@ def _recurrence(nodes: list[Node], distances: Distances) -> int:
                 back = distances.shared_register(writer.op.opcode, reader.op.opcode)
                 longest = max(longest, way + back)
     return longest
-
-
-def _in_order(nodes: list[Node]) -> list[Node]:
-    """Nodes, each after all it depends on."""
-    missing = {node.index: len(node.before) for node in nodes}
-    ready = [node for node in nodes if not node.before]
-    order = []
-    while ready:
-        node = ready.pop()
-        order.append(node)
-        for later, _ in node.after:
-            missing[later.index] -= 1
-            if not missing[later.index]:
-                ready.append(later)
-    return order
 
 
 def _ways_from(start: Node, order: list[Node]) -> list[int]:

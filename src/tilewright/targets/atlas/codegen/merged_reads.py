@@ -12,14 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.targets.atlas.codegen.nest import (
-    Carried,
-    Compute,
     For,
     Read,
-    Spill,
     Statement,
     Value,
     Write,
+    renamed,
 )
 
 Names = dict[Value, Value]
@@ -40,30 +38,18 @@ def _merged(rows: list[Statement], names: Names, wide: bool) -> list[Statement]:
     for s in rows:
         if isinstance(s, For):
             known.clear()
-            carried = tuple(_first(c, names) for c in s.carried)
-            body = _merged(s.body, names, wide)
-            carried = tuple(replace(c, next=names.get(c.next, c.next)) for c in carried)
-            result.append(For(s.variable, body, s.unroll, carried))
-            continue
-        if isinstance(s, Read) and (wide or s.result.dtype == "fp8"):
+            s = replace(s, body=_merged(s.body, names, wide))
+        elif isinstance(s, Read) and (wide or s.result.dtype == "fp8"):
             key = replace(s, result=NOBODY, source=s.result.dtype)
             if key in known:
                 names[s.result] = known[key]
                 continue
             known[key] = s.result
-        elif isinstance(s, Compute):
-            s = s.with_inputs(tuple(names.get(v, v) for v in s.inputs))
-        elif isinstance(s, Write | Spill):
-            if s.value in names:
-                s = replace(s, value=names[s.value])
-            if isinstance(s, Write) and s.changing:
-                known = {k: v for k, v in known.items() if k.changing != s.changing}
+        s = renamed(s, names)
+        if isinstance(s, Write) and s.changing:
+            known = {k: v for k, v in known.items() if k.changing != s.changing}
         result.append(s)
     return result
-
-
-def _first(carried: Carried, names: Names) -> Carried:
-    return replace(carried, initial=names.get(carried.initial, carried.initial))
 
 
 NOBODY = Value()

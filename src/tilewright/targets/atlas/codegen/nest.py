@@ -7,7 +7,7 @@ Nothing here knows about registers, buffers or transfers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -266,6 +266,32 @@ def fresh_loops(statements: list[Statement]) -> list[Statement]:
     ]
 
 
+def all_statements(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Statements with those in loops among them, each loop before what is in it."""
+    for s in statements:
+        yield s
+        if isinstance(s, For):
+            yield from all_statements(s.body)
+
+
+def renamed(s: Statement, names: Mapping[Value, Value]) -> Statement:
+    """The statement with the tiles it takes under their new names; of a loop those it starts with and
+    hands on, not what is in it."""
+    if not names:
+        return s
+    if isinstance(s, Compute):
+        return s.with_inputs(tuple(names.get(v, v) for v in s.inputs))
+    if isinstance(s, Write | Spill):
+        return replace(s, value=names[s.value]) if s.value in names else s
+    if isinstance(s, For):
+        carried = tuple(
+            Carried(names.get(c.initial, c.initial), c.inside, names.get(c.next, c.next), c.result)
+            for c in s.carried
+        )
+        return replace(s, carried=carried)
+    return s
+
+
 def size_of(statements: list[Statement]) -> int:
     """A rough count of machine instructions when everything is unrolled."""
     total = 0
@@ -293,14 +319,7 @@ def emit_compute(
 
 def without_idle_slots(statements: list[Statement]) -> list[Statement]:
     """The statements without tiles put into VMEM that nobody takes out again."""
-    wanted: set[SpillSlot] = set()
-
-    def look(rows: list[Statement]) -> None:
-        for s in rows:
-            if isinstance(s, Reload):
-                wanted.add(s.slot)
-            elif isinstance(s, For):
-                look(s.body)
+    wanted = {s.slot for s in all_statements(statements) if isinstance(s, Reload)}
 
     def keep(rows: list[Statement]) -> list[Statement]:
         result: list[Statement] = []
@@ -311,5 +330,4 @@ def without_idle_slots(statements: list[Statement]) -> list[Statement]:
                 result.append(s)
         return result
 
-    look(statements)
     return keep(statements)

@@ -21,6 +21,7 @@ from tilewright.targets.atlas.codegen.nest import (
     Statement,
     Value,
     Write,
+    all_statements,
 )
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import REGISTER_BYTES, ROW
@@ -76,14 +77,14 @@ def _wild(statements: list[Statement]) -> set[Value]:
     sources: dict[Value, list[Value]] = {}
     stays: list[Value] = []
     found: list[Value] = []
-    for s in _all(statements):
+    for s in all_statements(statements):
         if isinstance(s, Compute):
             for result in s.results:
                 sources.setdefault(result, []).extend(s.inputs)
         elif isinstance(s, Write) and s.on_chip:
             stays.append(s.value)
     reached = _closure(stays, sources)
-    for s in _all(statements):
+    for s in all_statements(statements):
         if isinstance(s, Compute) and not s.calm and any(r in reached for r in s.results):
             found.extend(s.inputs)
     return _closure(found, sources)
@@ -140,7 +141,7 @@ def _needed(statements: list[Statement], resident: bool = False) -> dict[Value, 
         if found[value] != known:
             grown.append(value)
 
-    for s in _all(statements):
+    for s in all_statements(statements):
         if isinstance(s, Compute) and s.local:
             for result in s.results:
                 sources.setdefault(result, []).extend(s.inputs)
@@ -159,10 +160,3 @@ def _needed(statements: list[Statement], resident: bool = False) -> dict[Value, 
         for source in sources.get(value, ()):
             need(source, found[value])
     return found
-
-
-def _all(statements: Iterable[Statement]) -> Iterable[Statement]:
-    for s in statements:
-        yield s
-        if isinstance(s, For):
-            yield from _all(s.body)

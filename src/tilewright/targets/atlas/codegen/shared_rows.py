@@ -10,15 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.targets.atlas.codegen.nest import (
-    Carried,
-    Compute,
     For,
     Read,
-    Spill,
     Statement,
     Value,
     Variable,
-    Write,
+    renamed,
 )
 
 
@@ -43,17 +40,7 @@ def _rewritten(
                 if known is not s.result:
                     same[s.result] = known
                     continue
-        elif isinstance(s, Compute):
-            s = s.with_inputs(tuple(same.get(v, v) for v in s.inputs))
-        elif isinstance(s, Write | Spill):
-            if s.value in same:
-                s = replace(s, value=same[s.value])
         elif isinstance(s, For):
-            body = _rewritten(s.body, same, s.variable)
-            s = For(s.variable, body, s.unroll, tuple(_carried(c, same) for c in s.carried))
-        result.append(s)
+            s = replace(s, body=_rewritten(s.body, same, s.variable))
+        result.append(renamed(s, same))
     return result
-
-
-def _carried(c: Carried, same: dict[Value, Value]) -> Carried:
-    return Carried(same.get(c.initial, c.initial), c.inside, same.get(c.next, c.next), c.result)

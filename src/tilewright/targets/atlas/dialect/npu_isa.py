@@ -55,17 +55,6 @@ class LoadInstruction(DmaInstruction):
             properties={k: None if v is None else IntegerAttr(v, i64) for k, v in values.items()}
         )
 
-    @classmethod
-    def parse(cls, parser: Parser):
-        return cls.create(
-            properties=cls.parse_fields(parser), attributes=parser.parse_optional_attr_dict()
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        self.print_fields(printer)
-        printer.print_op_attributes(self.attributes)
-
 
 @irdl_op_definition
 class DmaLoadOp(LoadInstruction):
@@ -151,17 +140,6 @@ class DmaWaitOp(Instruction):
 
     def __init__(self, flag: int) -> None:
         super().__init__(properties={"flag": IntegerAttr(flag, i64)})
-
-    @classmethod
-    def parse(cls, parser: Parser):
-        return cls.create(
-            properties=cls.parse_fields(parser), attributes=parser.parse_optional_attr_dict()
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        self.print_fields(printer)
-        printer.print_op_attributes(self.attributes)
 
 
 @irdl_op_definition

@@ -63,6 +63,17 @@ class Instruction(IRDLOperation):
             parser.raise_error(f"{cls.name} needs the field {missing[0]}")
         return fields
 
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls.create(
+            properties=cls.parse_fields(parser), attributes=parser.parse_optional_attr_dict()
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        self.print_fields(printer)
+        printer.print_op_attributes(self.attributes)
+
     def verify_(self) -> None:
         for name in self.FIELDS:
             value = self.properties.get(name)

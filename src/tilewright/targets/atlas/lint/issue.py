@@ -24,15 +24,16 @@ def issue(run: Session, state: State, facts: Facts, index: int) -> None:
         run.settle(state, tick + 1, position)
         run.pair_range(state, index, tick + 1)
     run.settle(state, tick + 1, position)
-    if state.flight or state.unwaited:
+    access, ticks = _timed_access(run, state, facts, tick)
+    if (state.flight or state.unwaited) and _problems_of(run, state, facts, tick, access):
         tick = run.clear_of_problems(
             state, facts, tick, lambda s, f, t: _unit_problems(run, s, f, t)
         )
+        access, ticks = _timed_access(run, state, facts, tick)
     fresh = facts.reads & ~state.written
     if fresh:
         run.unwritten(state, facts, fresh)
     state.written |= facts.writes | fresh  # say it once per register
-    access, ticks = _timed_access(run, state, facts, tick)
     operation = Operation(
         index, state.order, facts, access.low, access.high, access.start, access.length, ticks
     )
@@ -130,6 +131,13 @@ def _drop(run: Session, state: State, which: Callable[[Operation], bool]) -> Non
 def _unit_problems(run: Session, state: State, facts: Facts, tick: int) -> list[Problem]:
     run.settle(state, tick + 1, facts.position)
     access, _ = _timed_access(run, state, facts, tick)
+    return _problems_of(run, state, facts, tick, access)
+
+
+def _problems_of(
+    run: Session, state: State, facts: Facts, tick: int, access: Access
+) -> list[Problem]:
+    """What is wrong at `tick`, when all that is done by then has been completed."""
     found: list[Problem] = []
     if run.profile.conflict != "ignore" and not facts.pair_range:
         found = conflicts(state, facts, tick, access)

@@ -18,6 +18,7 @@ from tilewright.targets.atlas.model.buffer_assignment import ONE_BODY
 from tilewright.targets.atlas.model.calls import Call, Tensor
 from tilewright.targets.atlas.model.kernel_records import work_of
 from tilewright.targets.atlas.model.residency import attention_room
+from tilewright.targets.atlas.model.ways import way_of
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
 
@@ -82,7 +83,7 @@ def _options(attention: Call, linear: Call, profile: Profile) -> dict[str, bool 
     shapes = {name: t.layout.shape for name, t in attention.tensors.items()}
     work = work_of(profile, "attention", attention.all_options(), shapes)
     busy = max(terms_of(profile, work, 0).values())
-    room = attention_room(attention.options, attention.tensors) + weights.bytes
+    room = attention_room(way_of(attention.options), attention.tensors) + weights.bytes
     residual = linear.operands.get("residual")
     held = heads.bytes + sources + (0 if residual is None else residual.layout.bytes)
     if room + held + SPARE <= profile.vmem_bytes:

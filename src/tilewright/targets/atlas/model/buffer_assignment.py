@@ -241,7 +241,7 @@ def starved(calls: Sequence[Launch], places: BufferAssignment, profile: Profile)
     found = []
     for index, call in enumerate(calls):
         a = call.operands.get("a")
-        once = call.options.get("rows") or call.options.get("resident")
+        once = call.way.get("rows") or call.way.get("resident")
         if a is None or once or places.on_chip(a, index):
             continue
         tiles = a.layout.bytes // 1024

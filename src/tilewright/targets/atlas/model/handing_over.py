@@ -8,7 +8,7 @@ that is needed and both have room.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.targets.atlas.codegen.chip import Area
@@ -57,7 +57,7 @@ def in_vain(
 
     def comes(one: PrefetchedRows) -> bool:
         if one.way == BEYOND:
-            moved = _transfer(one, places, turning)
+            moved = transfer_of(one, places, turning)
             return any(other.covers(moved) for other in uses[one.carrier].beyond)
         return _is_free(one, free_of(one.carrier, places, uses, profile))
 
@@ -65,7 +65,7 @@ def in_vain(
         one.reader
         for one in places.begun
         if not comes(one)
-        or not _is_loaded(_transfer(one, places, turning), uses[one.reader].leading)
+        or not _is_loaded(transfer_of(one, places, turning), uses[one.reader].leading)
     }
 
 
@@ -87,9 +87,10 @@ def _is_free(one: PrefetchedRows, free: Sequence[Area]) -> bool:
     return any(gap.start <= one.address and one.address + one.size <= gap.end for gap in free)
 
 
-def _transfer(
-    one: PrefetchedRows, places: BufferAssignment, turning: set[StoredTensor]
+def transfer_of(
+    one: PrefetchedRows, places: BufferAssignment, turning: Collection[StoredTensor]
 ) -> Transfer:
+    """What moves for the first tiles of a call."""
     start = places.dram[one.tensor] + one.offset
     return Transfer(one.address, start, one.size, one.tensor in turning)
 
@@ -159,7 +160,7 @@ class _Choice:
                 yield moved
 
     def _transfer(self, one: PrefetchedRows) -> Transfer:
-        return _transfer(one, self.places, self.turning)
+        return transfer_of(one, self.places, self.turning)
 
     def _beyond(self, index: int) -> Iterator[Transfer]:
         """What a call loads in the end that lies behind its weights."""

@@ -29,20 +29,20 @@ def mark_products(calls: Iterable[Launch], profile: Profile) -> None:
     for call in calls:
         count = columns_together(call, profile)
         if count:
-            call.options["together"] = count
+            call.way["together"] = count
 
 
 def columns_together(call: Launch, profile: Profile) -> int:
     """Columns of tiles (or heads, for projections) in one loop body; 0: not this way."""
-    options = call.options
+    way = call.way
     name = {"linear": "w", "project": "w", "gated": "w_gate"}.get(call.kernel)
-    if name is None or options.get("precise") or options.get("resident"):
+    if name is None or way.get("precise") or way.get("resident"):
         return 0
     weights = call.operands[name].layout.shape
     batch, rows = call.operands["a"].layout.shape[0], call.operands["a"].layout.shape[-2]
-    if options.get("stacked"):
+    if way.get("stacked"):
         batch, rows = 1, batch * padded(rows)
-    part = options.get("rows")
+    part = way.get("rows")
     if part:  # one part of the rows after the other
         if call.kernel == "linear" or part % (HIGH * SIDE) or rows % (HIGH * SIDE):
             return 0

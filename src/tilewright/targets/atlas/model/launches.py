@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tilewright.targets.atlas.artifact.atlas_artifact import Kind
+from tilewright.targets.atlas.model.ways import Way, way_of
 from tilewright.targets.port_encoding import Encoding
 from tilewright.tile.layouts import Layout
 
@@ -59,6 +60,11 @@ class Launch:
     @property
     def tensors(self) -> dict[str, StoredTensor]:
         return {**self.operands, "out": self.output}
+
+    @property
+    def way(self) -> Way:
+        """The options that say how it goes through its operands."""
+        return way_of(self.options)
 
 
 @dataclass

@@ -21,7 +21,6 @@ from tilewright.targets.atlas.codegen.emit import fill
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.prefetch import Prefetch
 from tilewright.targets.atlas.codegen.routine import LAYER_WORD, PointersExceeded
-from tilewright.targets.atlas.codegen.tail_loads import Transfer
 from tilewright.targets.atlas.model.blocking import padded
 from tilewright.targets.atlas.model.buffer_assignment import (
     BESIDE,
@@ -30,6 +29,7 @@ from tilewright.targets.atlas.model.buffer_assignment import (
     BufferAssignment,
     PrefetchedRows,
 )
+from tilewright.targets.atlas.model.handing_over import transfer_of
 from tilewright.targets.atlas.model.kernel_code import (
     KernelCode,
     Lacking,
@@ -92,7 +92,7 @@ class Generator:
             for parameter, tensor in call.tensors.items():
                 if layouts[parameter] != tensor.layout:
                     raise AssertionError(f"{call.name}: {parameter} is {tensor.layout}")
-            tensors, stacked = {}, bool(call.options.get("stacked"))
+            tensors, stacked = {}, bool(call.way.get("stacked"))
             for parameter, tensor in call.tensors.items():
                 stacks = stacked and len(tensor.layout.shape) == 3 and not tensor.layout.is_vector
                 inside = moves.inside(call, parameter, tensor)
@@ -113,10 +113,10 @@ class Generator:
                     if p.carrier == index and p.way == BESIDE
                 ),
                 begun=tuple(
-                    _transfer(p, places, turning) for p in places.begun if p.reader == index
+                    transfer_of(p, places, turning) for p in places.begun if p.reader == index
                 ),
                 following=tuple(
-                    _transfer(p, places, turning)
+                    transfer_of(p, places, turning)
                     for p in places.begun
                     if p.carrier == index and p.way == LAST
                 ),
@@ -215,14 +215,6 @@ def _source(
     start = places.dram[one.tensor] + one.offset
     rounds = one.tensor in turning
     return Prefetch(start, one.address, one.bytes, one.rows, one.stride, rounds)
-
-
-def _transfer(
-    one: PrefetchedRows, places: BufferAssignment, turning: Collection[StoredTensor]
-) -> Transfer:
-    """What moves for the first tiles of a call."""
-    start = places.dram[one.tensor] + one.offset
-    return Transfer(one.address, start, one.size, one.tensor in turning)
 
 
 def link(

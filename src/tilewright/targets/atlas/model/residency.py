@@ -21,6 +21,7 @@ from tilewright.targets.atlas.model.kernel_records import RECORDS, over_images
 from tilewright.targets.atlas.model.kernels_images import chained, convolved
 from tilewright.targets.atlas.model.known_stays import Limit, Question, answered
 from tilewright.targets.atlas.model.launches import Launch, StoredTensor
+from tilewright.targets.atlas.model.ways import Way
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
 
@@ -237,40 +238,41 @@ def base_room(call: Launch, profile: Profile) -> int:
             )  # what comes from the host passes through more buffers
             held = chain.scratch + (IMAGES if chain.parts[0].unfolded else 0)
         return min(filters, FILTERS) + IMAGES + held
-    if "depth" in call.options:
+    way = call.way
+    if "depth" in way and "rows" in way:
         across = _tiles(call.output.layout.shape[-1])
-        return sums_bytes(call.options["rows"] // SIDE, call.options["depth"] // SIDE, across)
+        return sums_bytes(way["rows"] // SIDE, way["depth"] // SIDE, across)
     if call.kernel == "recurrent":  # all weights, states, and what a step has in hand
         return call.operands["w"].layout.bytes + 64 * KIB
-    if call.options.get("resident"):
+    if call.way.get("resident"):
         return call.operands["w"].layout.bytes + 24 * KIB
     room = 8 * KIB
     for parameter in ("w", "w_low", "w_gate", "w_up"):
         if parameter in call.operands:
             layout = call.operands[parameter].layout
             wide = _tiles(layout.shape[-1]) if call.kernel == "project" else 1
-            wide *= call.options.get("together", 1)
+            wide *= call.way.get("together", 1)
             room += 2 * _tiles(layout.shape[-2]) * KIB * wide
     if call.kernel == "attention":
-        return attention_room(call.options, call.tensors)
+        return attention_room(call.way, call.tensors)
     if call.kernel == "attention_linear":
-        room = attention_room(call.options, call.tensors) + call.operands["w"].layout.bytes
+        room = attention_room(call.way, call.tensors) + call.operands["w"].layout.bytes
         q, v = call.operands["q"].layout, call.operands["v"].layout
         heads = q.bytes // _tiles(q.shape[-1]) * _tiles(v.shape[-1])
-        return room + heads * bool(call.options.get("heads_on_chip"))
-    if call.kernel == "norm" and not call.options.get("passes"):
+        return room + heads * bool(call.way.get("heads_on_chip"))
+    if call.kernel == "norm" and not call.way.get("passes"):
         room += _tiles(call.output.layout.shape[-1]) * 2 * KIB
     return room
 
 
-def attention_room(options: Mapping[str, Any], tensors: Mapping[str, Any]) -> int:
+def attention_room(way: Way, tensors: Mapping[str, Any]) -> int:
     """Bytes that attention needs for scores, and for spans of queries."""
     found = (t for name, t in tensors.items() if name.startswith("kt"))
     keys = sum(_tiles(t.layout.shape[-1]) for t in found)
-    span = options.get("span", 0)
-    keys = min(keys, max(span, options.get("keys", keys)))
+    span = way.get("span", 0)
+    keys = min(keys, max(span, way.get("keys", keys)))
     deep, wide = (_tiles(tensors[name].layout.shape[-1]) for name in "qv")
-    room = options.get("sharing", 1) * span * (deep + 2 * wide + 2) * KIB
+    room = way.get("sharing", 1) * span * (deep + 2 * wide + 2) * KIB
     rows = 4 if keys <= FEW else 2  # blocks of queries under way
     return room + rows * keys * 2 * KIB + 40 * KIB
 
@@ -294,10 +296,10 @@ def times_read(call: Launch, tensor: StoredTensor, profile: Profile) -> int:
     image = any(t is tensor for p, t in call.operands.items() if p.startswith("x"))
     if call.kernel == "conv2d" and image:
         return _panels(call, profile)
-    if call.kernel.startswith("attention") and call.options.get("by_rows"):
+    if call.kernel.startswith("attention") and call.way.get("by_rows"):
         keys = [t for name, t in call.operands.items() if name.startswith(("kt", "v"))]
         return _tiles(call.operands["q"].layout.shape[-2]) if tensor in keys else 1
-    if call.kernel != "chain" or call.operands.get("x") is not tensor or call.options.get("rows"):
+    if call.kernel != "chain" or call.operands.get("x") is not tensor or call.way.get("rows"):
         return 1
     first, again = call.options["parts"][0], call.operands.get("added") is tensor
     if first["groups"] != 1:
@@ -319,41 +321,43 @@ def staged_bytes(call: Launch, parameter: str, tensor: StoredTensor) -> int:
         return min(layout.bytes, AGAIN if again else PIXELS)
     tile, across = layout.tile_bytes, _tiles(layout.shape[-1])
     if call.kernel in ("linear", "gated", "project"):
-        if "depth" in call.options:
+        if "depth" in call.way:
             return 0  # in the room for the sums
-        if call.options.get("resident"):  # few rows at a time, those of an operand twice
+        if call.way.get("resident"):  # few rows at a time, those of an operand twice
             return 2 * PASSING * across * tile if parameter in ("a", "cos", "sin") else 8 * tile
         if parameter in ("a", "a_low"):
             rows = layout.shape[-2]
-            held = layout.bytes * min(rows, call.options.get("rows", rows)) // rows
-            if call.options.get("norm") and call.kernel == "gated":  # bf16 in passing, then fp8
+            held = layout.bytes * min(rows, call.way.get("rows", rows)) // rows
+            if call.way.get("norm") and call.kernel == "gated":  # bf16 in passing, then fp8
                 return held // 2 + 2 * across * tile
             return held
         if parameter in ("cos", "sin"):
             return layout.bytes
-        high = 8 if call.options.get("together") else _tiles(layout.shape[-2])
+        high = 8 if call.way.get("together") else _tiles(layout.shape[-2])
         return 2 * high * tile
     if call.kernel == "product":
         whole = layout.bytes // layout.shape[0]  # of one batch
         if parameter == "a":
             rows = call.output.layout.shape[-2]
-            return whole // max(1, -(-rows // call.options.get("rows", 1 << 30)))
+            return whole // max(1, -(-rows // call.way.get("rows", 1 << 30)))
         columns = call.output.layout.shape[-1]
         return 2 * whole // max(1, _tiles(columns)) if parameter == "b" else 4 * across * tile
     if call.kernel == "attention_linear" and parameter in ("residual", "out"):
-        rows = call.options.get("rows", layout.shape[-2])
+        rows = call.way.get("rows", layout.shape[-2])
         return 2 * _tiles(rows) * tile
     if call.kernel.startswith("attention"):
         if parameter.startswith(("kt", "v")):
             head = layout.bytes // layout.shape[1]
             keys = _tiles(layout.shape[-1 if parameter.startswith("kt") else -2])
-            most = max(call.options.get("span", 0), call.options.get("keys", keys))
+            most = max(call.way.get("span", 0), call.way.get("keys", keys))
             return 2 * head * min(keys, most) // keys
-        rows = 1 if parameter.startswith("mask") and call.options.get("by_rows") else 4
+        rows = 1 if parameter.startswith("mask") and call.way.get("by_rows") else 4
         return 2 * rows * across * tile
     if call.kernel == "reduce" and parameter == "x":
-        deep = {"column": _tiles(layout.shape[-2]), "batch": 4}.get(call.options["along"], across)
-        return 2 * deep * tile * call.options.get("lines", 1)
-    if call.kernel in ("norm", "softmax", "split_heads") and not call.options.get("passes"):
+        deep = {"column": _tiles(layout.shape[-2]), "batch": 4}.get(
+            call.way.get("along", "row"), across
+        )
+        return 2 * deep * tile * call.way.get("lines", 1)
+    if call.kernel in ("norm", "softmax", "split_heads") and not call.way.get("passes"):
         return 2 * across * tile
     return 8 * tile

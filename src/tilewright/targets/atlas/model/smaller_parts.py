@@ -16,16 +16,16 @@ CUT_BY_ROWS = ("linear", "gated", "project")
 
 def cut_smaller(call: Launch) -> bool:
     """Cut the rows of a call into parts of half the size; false if there is nothing to cut."""
-    if call.kernel not in CUT_BY_ROWS or call.options.get("precise"):
+    if call.kernel not in CUT_BY_ROWS or call.way.get("precise"):
         return False
     batch, rows = call.operands["a"].layout.shape[0], call.operands["a"].layout.shape[-2]
-    whole = padded(rows) * (batch if call.options.get("stacked") else 1)
-    part = min(call.options.get("rows") or 2 * whole, 2 * whole)  # without parts: all rows at first
-    depth = call.options.get("depth") or 0
+    whole = padded(rows) * (batch if call.way.get("stacked") else 1)
+    part = min(call.way.get("rows") or 2 * whole, 2 * whole)  # without parts: all rows at first
+    depth = call.way.get("depth") or 0
     if part > SIDE:
-        call.options["rows"] = padded(part // 2)
+        call.way["rows"] = padded(part // 2)
     elif depth > SIDE:
-        call.options["depth"] = depth - SIDE
+        call.way["depth"] = depth - SIDE
     else:
         return False
     for option in ("together", "resident", "matrices"):

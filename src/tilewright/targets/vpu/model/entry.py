@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.targets.vpu.artifact import VpuProgram
+from tilewright.targets.vpu.artifact import VpuProgram, tuples
 from tilewright.targets.vpu.lowering.network import Call, Network, Value
 from tilewright.targets.vpu.operations.numbers import DTYPES
 
@@ -159,7 +159,7 @@ def entry_from(
             if not unknown <= network.values.keys() or not isinstance(attributes, dict):
                 raise bad
             network.calls.append(
-                Call(name, family, operands, result, _tuples(attributes), tuple(sources))
+                Call(name, family, operands, result, tuples(attributes), tuple(sources))
             )
         network.inputs, network.outputs = document["network_inputs"], document["network_outputs"]
         entry = CompiledEntry(
@@ -217,11 +217,3 @@ def _is_scale(value: Any) -> bool:
     every = value if isinstance(value, list) else [value]
     numbers = all(isinstance(n, int | float) and not isinstance(n, bool) for n in every)
     return value is None or (bool(every) and numbers)
-
-
-def _tuples(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_tuples(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _tuples(item) for key, item in value.items()}
-    return value

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dialects.intents import shape_of, tensor_type
 from tilewright.dialects.npu_schedule import UKernelLaunchOp
 from tilewright.dialects.xdsl_api import (
     Block,
@@ -22,7 +23,6 @@ from tilewright.dialects.xdsl_api import (
     Operation,
     SSAValue,
     StringAttr,
-    TensorType,
     arith,
     func,
     scf,
@@ -185,7 +185,7 @@ class _Walk:
             values.update(zip(op.results, carried, strict=True))
         elif isinstance(op, tensor.ExtractSliceOp):
             place = _place(op.static_offsets, operands[1:])
-            values[op.results[0]] = self._read(operands[0], place, _shape(op.results[0]))
+            values[op.results[0]] = self._read(operands[0], place, shape_of(op.results[0]))
         elif isinstance(op, tensor.InsertSliceOp):
             tile, name, *dynamic = operands
             self.written[name][_place(op.static_offsets, dynamic)] = tile
@@ -216,8 +216,8 @@ class _Walk:
         if family.startswith("matmul"):
             return self._multiply(family, attributes.get("slot", 0), inputs)
         result = op.results[0]
-        dtype = attributes.get("tilewright.format") or str(_type(result).element_type)
-        return launch(self.made, family, attributes, inputs, dtype, _shape(result))
+        dtype = attributes.get("tilewright.format") or str(tensor_type(result).element_type)
+        return launch(self.made, family, attributes, inputs, dtype, shape_of(result))
 
     def _multiply(self, family: str, slot: int, inputs: list[Tile]) -> Tile | None:
         first = family in ("matmul", "matmul_acc_first")
@@ -227,15 +227,6 @@ class _Walk:
         made = multiply(self.made, inputs[0], inputs[1], self.value, sums, begun, count, last)
         self.sums[slot] = made, count + 1, begun
         return made
-
-
-def _type(value: SSAValue) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
-def _shape(value: SSAValue) -> Shape:
-    return tuple(_type(value).get_shape())
 
 
 def _place(static: Any, dynamic: list[int]) -> tuple[int, ...]:

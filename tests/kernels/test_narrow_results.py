@@ -30,15 +30,19 @@ from tilewright.tile.layouts import to_codes
 V1 = load_profile("atlas-v1")
 
 
+def side_by_side(image, beside):
+    """An image so many phases and tiles of pixels side by side."""
+    names = ("height", "width", "channels", "phases", "pitch", "batch", "first")
+    return NarrowImage(**{n: getattr(image, n) for n in names}, dtype="bf16", beside=beside)
+
+
 def layer_of(
-    size, channels, filters, window, phases=1, batch=None, activation="none", profile="atlas-v1"
+    size, channels, filters, window, phases=1, batch=None, activation="none", beside=(1, 4)
 ):
-    """A convolution whose result lies side by side, as far as the machine has room for its filters."""
+    """A convolution whose result lies side by side."""
     height, width = size
     image = prepared(Image(height, width, channels, phases=phases, batch=batch), window)
-    out = result_image(image, window, filters, dtype="bf16", border=(0, 0), spare=0)
-    products = window.height * window.width * -(-channels // 32)
-    out = narrow(out, products, load_profile(profile).vmem_bytes // 8192)
+    out = side_by_side(result_image(image, window, filters), beside)
     return conv2d(image, filters, window, scale=True, activation=activation, out=out)
 
 
@@ -59,9 +63,7 @@ CASES = {
 @pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions(name, profile):
-    *case, beside = CASES[name]
-    layer = layer_of(*case, profile=profile)
-    assert profile == "atlas-v0" or getattr(layer.out, "beside", None) == beside
+    layer = layer_of(*CASES[name])
     check(layer, references.conv2d(layer), profile, np.random.default_rng(0))
 
 
@@ -121,10 +123,7 @@ def test_convolutions_in_a_row(name):
     case, beside = BANDS[name]
     parts = parts_of(*case)
     last = parts[-1]
-    assert last.plan is not None
-    products = len(last.window.taps) * last.plan.filters.depth
-    out = narrow(replace(last.out, dtype="bf16", border=(0, 0), spare=0), products, 128)
-    assert isinstance(out, NarrowImage) and out.beside == beside
+    out = side_by_side(last.out, beside)
     scale = "scale" in last.kernel.specs
     parts[-1] = conv2d(
         last.image, out.channels, last.window, scale=scale, activation=last.activation, out=out
@@ -153,6 +152,25 @@ def test_a_quarter_of_the_bytes_leaves():
     )  # fmt: skip
     assert few.cycles < 0.6 * many.cycles
     assert few.statistics.dma_stored * 4 == many.statistics.dma_stored
+
+
+def test_as_many_places_as_move_the_fewest_bytes():
+    """Filters are there for every place; small images and many channels stay as they are."""
+
+    def beside(height, width, channels, products, filters=128, **more):
+        image = Image(height, width, channels, dtype="bf16", **more)
+        return getattr(narrow(image, products, filters), "beside", (1, 1))
+
+    assert beside(128, 128, 3, 1) == (1, 8)
+    assert beside(128, 128, 8, 1) == (1, 4)
+    assert beside(128, 128, 3, 18) == (1, 4)  # as much again in filters
+    assert beside(128, 128, 3, 18, filters=40) == (1, 2)
+    assert beside(64, 64, 1, 50, filters=60) == (1, 1)
+    assert beside(128, 128, 16, 1) == (1, 2)
+    assert beside(128, 128, 17, 1) == (1, 1)
+    assert beside(8, 8, 1, 1) == (1, 1)
+    assert beside(128, 128, 8, 1, phases=(4, 8)) == (4, 1)
+    assert beside(128, 128, 4, 1, phases=2) == (2, 4)
 
 
 @pytest.mark.parametrize("first", [False, True])

@@ -25,6 +25,7 @@ from tilewright.tile.types import TensorSpec, bf16, fp8
 
 MOST = 8  # places in a tile: filters are stored as often
 FEWEST = 16  # tiles of pixels that are worth it
+AGAIN = 3  # times filters count: with more of them, fewer pixels are computed together
 
 
 @dataclass(frozen=True)
@@ -125,18 +126,22 @@ class NarrowImage(Image):
 
 
 def narrow(image: Image, products: int, filters: int) -> Image:
-    """An image for the host with as many tiles of pixels side by side as its channels allow, and `filters`
-    tiles of filters, `products` for each place; or the image as it is."""
-    tiles = -(-image.rows * image.pitch // SIDE)
-    if image.channels * 2 > SIDE or tiles * math.prod(image.phase_count) < FEWEST:
+    """An image for the host with as many tiles of pixels side by side as move the fewest bytes, where
+    every place takes `products` tiles of filters and `filters` are room for; or the image as it is."""
+    each_phase = -(-image.rows * image.pitch // SIDE)
+    tiles = each_phase * math.prod(image.phase_count) * (image.batch or 1)
+
+    def moved(places: int) -> float:
+        """Tiles of results, which are bf16, and of filters."""
+        return 2 * tiles / places + AGAIN * products * places
+
+    ways = [1 << k for k in range(MOST.bit_length())]
+    fitting = [n for n in ways if n * image.channels <= SIDE and n * products <= filters]
+    if not fitting or tiles < FEWEST:
         return image
-    if filters < 2 * products:
-        return image
-    places = 1 << (min(MOST, SIDE // image.channels, filters // products).bit_length() - 1)
+    places = min(fitting, key=moved)
     across = math.gcd(places, image.phase_count[1])
-    each = places // across
-    while each > 1 and each > tiles:
-        each //= 2
+    each = min(places // across, 1 << (each_phase.bit_length() - 1))
     if across * each == 1:
         return image
     names = ("height", "width", "channels", "phases", "pitch", "batch", "first")

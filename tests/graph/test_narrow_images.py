@@ -75,16 +75,26 @@ def test_sums_are_stored_as_ever():
     assert not outputs(checked(net.build()))
 
 
-@pytest.mark.parametrize("tail", [0, 6])
-def test_ends_of_chains(monkeypatch, tail):
+@pytest.mark.parametrize(
+    ("tail", "size", "wanted"),
+    [
+        (0, (48, 64), True),
+        (6, (48, 64), True),
+        (0, (40, 133), True),
+        (1, (24, 200), True),
+        (1, (21, 200), False),  # a step of whole rows would leave places empty
+    ],
+)
+def test_ends_of_chains(monkeypatch, tail, size, wanted):
+    """Also where rows take five or seven tiles."""
     monkeypatch.setattr(image_bands, "SHARE", 1 << 20)
     net = ModelBuilder("row", seed=3)
-    y = net.relu(net.conv2d(net.input("x", (1, 3, 48, 64)), 36, 3, "first", padding=1))
+    y = net.relu(net.conv2d(net.input("x", (1, 3, *size)), 36, 3, "first", padding=1))
     y = net.conv2d(y, 20 if tail else 6, 3, "second", padding=1)
     net.output("y", net.conv2d(net.relu(y), tail, 1, "last") if tail else y)
     program = checked(net.build())
     steps = [step["kernel"] for step in program.report().to_json()["steps"]]
-    assert steps == ["chain"] and outputs(program)
+    assert steps == ["chain"] and bool(outputs(program)) == wanted
 
 
 def test_a_bundle_gives_the_same(tmp_path):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tilewright.targets.atlas.kernels.convolution import Panel, Plan
 
 TILE = 1024  # bytes of an fp8 tile
-PERIODS = 3  # tiles after which rows begin at the same places again, at most
+PERIODS = 9  # tiles after which rows begin at the same places again, at most
 ENOUGH = 700  # products of tiles in the body of the loop
 MOST = 2800  # the same, at most
 SPARE = 64 * TILE  # of VMEM for scales, masks and tiles that wait

@@ -125,9 +125,9 @@ class NarrowImage(Image):
         return place > 0, place < self.places - each + there - 1
 
 
-def narrow(image: Image, products: int, filters: int) -> Image:
-    """An image for the host with as many tiles of pixels side by side as move the fewest bytes, where
-    every place takes `products` tiles of filters and `filters` are room for; or the image as it is."""
+def narrow(image: Image, products: int, filters: int, most: int = MOST) -> Image:
+    """An image for the host with as many tiles of pixels side by side as move the fewest bytes, `most` at
+    most, or the image as it is. Every place takes `products` tiles of filters; `filters` is their room."""
     each_phase = -(-image.rows * image.pitch // SIDE)
     tiles = each_phase * math.prod(image.phase_count) * (image.batch or 1)
 
@@ -135,7 +135,7 @@ def narrow(image: Image, products: int, filters: int) -> Image:
         """Tiles of results, which are bf16, and of filters."""
         return 2 * tiles / places + AGAIN * products * places
 
-    ways = [1 << k for k in range(MOST.bit_length())]
+    ways = [1 << k for k in range(most.bit_length())]
     fitting = [n for n in ways if n * image.channels <= SIDE and n * products <= filters]
     if not fitting or tiles < FEWEST:
         return image

@@ -23,7 +23,7 @@ from tilewright.targets.atlas.kernels.convolution_bands import rows_of_steps
 from tilewright.targets.atlas.kernels.convolution_parts import deep_of
 from tilewright.targets.atlas.kernels.image_sources import Source, joined
 from tilewright.targets.atlas.kernels.images import SIDE, Image
-from tilewright.targets.atlas.kernels.narrow_images import NarrowImage, narrow
+from tilewright.targets.atlas.kernels.narrow_images import MOST, NarrowImage, narrow
 from tilewright.targets.atlas.model.image_bands import bands_between, with_bands
 from tilewright.targets.atlas.model.image_chains import between, with_chains
 from tilewright.targets.atlas.model.image_gates import with_gates
@@ -40,6 +40,7 @@ from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.targets.atlas.profile import Profile
 
 SHARE, TILE = 8, 1024  # of VMEM for filters of results side by side in tiles; bytes of one
+Made = tuple[SSAValue, str]  # a result, and the kind of layer that makes it
 NO_ROOM = "a convolution whose code needs more VMEM than there is"
 
 
@@ -56,7 +57,7 @@ class ImagePlan:
     rows: dict[SSAValue, int] = field(default_factory=dict)  # of the bands of chains
     deep: dict[SSAValue, int] = field(default_factory=dict)  # tiles of channels added up at a time
     placed: int = 0  # tiles of filters, at most, of results that are stored side by side
-    wide: frozenset[SSAValue] = frozenset()  # results of few channels that are not stored so
+    places: dict[Made, int] = field(default_factory=dict)  # of these, fewer side by side
 
     def source(self, layer: Layer) -> Image:
         """What a layer reads."""
@@ -79,14 +80,15 @@ class ImagePlan:
             return replace(image, dtype="bf16")
         image = replace(image, dtype="bf16", border=(0, 0), spare=0, fill="zero")
         products = self._products(layer)
-        return narrow(image, products, self.placed) if products else image
+        most = self.places.get((layer.result, layer.kind), MOST)
+        return narrow(image, products, self.placed, most) if products else image
 
     def _products(self, layer: Layer) -> int:
         """Tiles of filters of a result that may be stored side by side with others, else 0."""
         last = layer.parts[-1] if layer.parts else layer
         whole = layer.kind == "conv" or layer.bands
         alone = last.added is None and last.gate is None and last.gains is None
-        if not whole or not alone or layer.result in self.deep or layer.result in self.wide:
+        if not whole or not alone or layer.result in self.deep:
             return 0
         if last.groups != 1 or last.weight is None:
             return 0
@@ -178,7 +180,7 @@ def plan_images(
     even: frozenset[SSAValue] = frozenset()
     deep: dict[SSAValue, int] = {}
     apart = set(refused_before)
-    wide = frozenset(refused_before)
+    places = {(x, kind): 1 for x in refused_before for kind in ("conv", "chain")}
     while True:
         found = find_layers(graph, fuse, {*host, *reasons}, reasons)
         if store_anew(graph, found):
@@ -187,7 +189,7 @@ def plan_images(
             found = with_gates(graph, with_sums(graph, reading_parts(graph, found), apart), apart)
             found = with_bands(graph, with_chains(graph, found, profile, apart), profile, apart)
         loops = even | {layer.result for layer in found if layer.bands}
-        plan = ImagePlan(graph, reasons=reasons, even=loops, deep=deep, wide=wide)
+        plan = ImagePlan(graph, reasons=reasons, even=loops, deep=deep, places=places)
         plan.placed = profile.vmem_bytes // SHARE // TILE
         plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
@@ -202,9 +204,11 @@ def plan_images(
             refused = own | _too_large(plan, refused_before)
             if not refused:
                 return plan
-            side_by_side = {x.result for x in refused if _is_narrow(plan, x)}
-            if side_by_side:
-                wide |= side_by_side
+            fewer = {
+                (x.result, x.kind): n // 2 for x in refused if (n := _side_by_side(plan, x)) > 1
+            }
+            if fewer:
+                places |= fewer
                 continue
             fused = {x.result for x in refused if x.kind == "chain" or x.added or x.gate}
             if fused:
@@ -233,9 +237,10 @@ def _dtype(plan: ImagePlan, layer: Layer) -> str:
     return "bf16" if not reads and layer.kind in ("conv", "chain") else "fp8"
 
 
-def _is_narrow(plan: ImagePlan, layer: Layer) -> bool:
-    """Whether a result is stored side by side in tiles."""
-    return isinstance(plan.out(layer, _dtype(plan, layer)), NarrowImage)
+def _side_by_side(plan: ImagePlan, layer: Layer) -> int:
+    """Tiles of pixels of a result that share a stored one."""
+    out = plan.out(layer, _dtype(plan, layer))
+    return out.places if isinstance(out, NarrowImage) else 1
 
 
 def _rows(plan: ImagePlan, layer: Layer, profile: Profile) -> int:

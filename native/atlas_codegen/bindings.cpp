@@ -139,8 +139,8 @@ std::optional<Found> schedule(const std::vector<NodeRow>& nodes, const std::vect
                   .pairs = pairs,
                   .channels = channels,
                   .constants = constants_of(held, reserved, pinned),
-                  .limits = {static_cast<std::size_t>(window), static_cast<std::size_t>(ahead), haste, static_cast<int>(spare),
-                             static_cast<int>(results), idle != 0, hold != 0, dma_last}};
+                  .limits = {static_cast<std::size_t>(window), static_cast<std::size_t>(ahead), haste,
+                             static_cast<int>(spare), static_cast<int>(results), idle != 0, hold != 0, dma_last}};
   problem.nodes.reserve(nodes.size());
   for (std::size_t k = 0; k < nodes.size(); ++k)
     problem.nodes.push_back(node_of(nodes[k], after[k], rows[k], operands[k], nodes.size(), problem.registers));

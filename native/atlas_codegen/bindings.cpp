@@ -129,18 +129,18 @@ std::optional<Found> schedule(const std::vector<NodeRow>& nodes, const std::vect
                               const std::vector<Triples>& rows, const std::vector<Triples>& operands,
                               const std::vector<std::array<Number, 5>>& registers, std::uint64_t pairs,
                               const std::vector<int>& channels, const Held& held, const Numbers& reserved,
-                              const Pairs& pinned, const std::array<Number, 7>& limits,
+                              const Pairs& pinned, const std::array<Number, 8>& limits,
                               const std::vector<std::pair<int, int>>& reserves) {
   if (after.size() != nodes.size() || rows.size() != nodes.size() || operands.size() != nodes.size())
     throw std::invalid_argument("edges, registers and operands are those of the nodes");
-  auto [window, haste, spare, results, idle, hold, dma_last] = limits;
+  auto [window, ahead, haste, spare, results, idle, hold, dma_last] = limits;
   Problem problem{.nodes = {},
                   .registers = registers_of(registers),
                   .pairs = pairs,
                   .channels = channels,
                   .constants = constants_of(held, reserved, pinned),
-                  .limits = {static_cast<std::size_t>(window), haste, static_cast<int>(spare),
-                             static_cast<int>(results), idle != 0, hold != 0, dma_last}};
+                  .limits = {static_cast<std::size_t>(window), static_cast<std::size_t>(ahead), haste,
+                             static_cast<int>(spare), static_cast<int>(results), idle != 0, hold != 0, dma_last}};
   problem.nodes.reserve(nodes.size());
   for (std::size_t k = 0; k < nodes.size(); ++k)
     problem.nodes.push_back(node_of(nodes[k], after[k], rows[k], operands[k], nodes.size(), problem.registers));

@@ -57,17 +57,26 @@ class Scheduler {
       if (tensors) with_registers_.push_back(static_cast<int>(k));
     }
     unit_free_.assign(units, 0);
+    aside_.assign(nodes_.size(), false);
+    for (std::size_t k = nodes_.size(); k-- > 0;) aside_[k] = for_later(nodes_[k]);
   }
 
   std::optional<Schedule> run() {
     using Entry = std::pair<int, int>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> later;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> later, aside;
     for (std::size_t k = 0; k < nodes_.size(); ++k)
       if (!missing_[k]) later.push({nodes_[k].order, static_cast<int>(k)});
     std::size_t left = nodes_.size();
     while (left) {
+      while (!aside.empty() && ready_.size() < limits_.window && ahead_ < limits_.window_ahead) {
+        look_at(aside.top().second);
+        aside.pop();
+      }
       while (!later.empty() && ready_.size() < limits_.window) {
-        ready_.push_back(later.top().second);
+        if (aside_[later.top().second] && ahead_ >= limits_.window_ahead)
+          aside.push(later.top());
+        else
+          look_at(later.top().second);
         later.pop();
       }
       registers_.release(tick_);
@@ -79,6 +88,7 @@ class Scheduler {
       if (make_constant(chosen, false)) continue;  // the tick went to making one
       issue(chosen);
       ready_.erase(std::find(ready_.begin(), ready_.end(), chosen));
+      ahead_ -= aside_[chosen];
       --left;
       for (const Edge& edge : nodes_[chosen].after) {
         const Node& next = nodes_[edge.node];
@@ -86,7 +96,7 @@ class Scheduler {
         earliest_[edge.node] = std::max(earliest_[edge.node], tick);
         if (--missing_[edge.node]) continue;
         if (next.unit == Unit::dma || next.unit == Unit::decode)
-          ready_.push_back(edge.node);
+          look_at(edge.node);
         else
           later.push({next.order, edge.node});
       }
@@ -106,6 +116,26 @@ class Scheduler {
           ids.push_back(row.id);
     }
     return uses;
+  }
+
+  // Whether a node is a transfer for a later piece, or makes addresses for such ones only: many of them wait for one
+  // engine, and must not keep everything else from being looked at.
+  bool for_later(const Node& node) const {
+    if (node.prefetches) return true;
+    if (node.unit != Unit::scalar) return false;
+    bool some = false;
+    for (const Edge& edge : node.after) {
+      if (aside_[edge.node])
+        some = true;
+      else if (nodes_[edge.node].unit != Unit::scalar)  // the next value of a pointer comes after what used it
+        return false;
+    }
+    return some;
+  }
+
+  void look_at(int k) {
+    ready_.push_back(k);
+    ahead_ += aside_[k];
   }
 
   Schedule result() {
@@ -370,6 +400,8 @@ class Scheduler {
   std::vector<int> with_registers_;
   std::vector<Tick> unit_free_;
   std::vector<int> ready_;
+  std::vector<bool> aside_;  // for a later piece
+  std::size_t ahead_ = 0;    // of those that are ready
   std::vector<int> opens_;
   std::vector<Row> spans_;
   std::vector<Issue> issues_;

@@ -61,6 +61,7 @@ struct Node {
 // Limits of the tuning table, and what the piece finds.
 struct Limits {
   std::size_t window;
+  std::size_t window_ahead;  // of these, transfers for later pieces and what makes their addresses
   Tick transfer_haste;
   int spare_channels;
   int result_registers;

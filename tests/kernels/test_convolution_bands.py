@@ -23,7 +23,9 @@ V1 = load_profile("atlas-v1")
 def parts_of(size, pitch, phases, channels, windows, tail=0, batch=None):
     """Two convolutions, and perhaps one of single pixels."""
     first, second = (Window(side, side, 1, side // 2) for side in windows)
-    image = prepared(Image(size[0], size[1], channels[0], phases=phases, batch=batch), second)
+    border = (sum(side // 2 for side in windows), 0) if phases == 1 else (0, 0)  # a row ahead
+    image = Image(size[0], size[1], channels[0], phases=phases, batch=batch, border=border)
+    image = prepared(image, second)
     image = replace(image, pitch=pitch, spare=2)
     out = replace(conv2d(image, channels[1], first).out, spare=2)
     one = conv2d(image, channels[1], first, scale=True, activation="sigmoid", out=out)
@@ -39,6 +41,7 @@ CASES = {
     "several rows to a tile": ((24, 36), 16, 4, (9, 40, 20), (3, 3)),
     "rows of two tiles, a tail": ((12, 110), 64, 2, (33, 20, 40), (3, 3), 8),
     "further windows, a batch": ((16, 58), 32, 2, (20, 33, 20), (1, 5), 0, 2),
+    "rows of five tiles": ((16, 131), 160, 1, (20, 40, 33), (3, 3)),
     "columns that some phases lack": ((16, 79), 32, 4, (20, 20, 20), (3, 3), 5),
 }
 

@@ -21,7 +21,9 @@ from tilewright.targets.atlas.isa import REGISTER_COUNT, Kind, Operand
 from tilewright.targets.atlas.program import Instruction
 
 # Tensor registers left free by work that runs further ahead than so many instructions.
-RESERVES = ((0, 0), (16, 128), (16, 32), (16, 0), (32, 0), (64, 0))
+RESERVES = (
+    (0, 0), (16, 128), (16, 32), (32, 96), (24, 64), (24, 32), (16, 0), (32, 0), (64, 0),
+)  # fmt: skip
 PAIRS = REGISTER_COUNT[Kind.M] // 2
 
 # As in native/atlas_codegen: kinds of units, of registers, of files, of operands, flags of nodes.
@@ -163,11 +165,12 @@ class _Problem:
             instruction = Instruction.of("addi", place, 0 if making == 1 else place, value)
         return Issue(tick, instruction, node.op.source)
 
-    def _limits(self) -> tuple[int, int, int, int, bool, bool, int]:
+    def _limits(self) -> tuple[int, int, int, int, int, bool, bool, int]:
         # Repeated stores of the iteration before are still on their way.
         sites = {n.op.site for n in self.nodes if n.op.site is not None and n.op.site.store}
         return (
             TUNING.window_instructions,
+            TUNING.window_ahead,
             TUNING.transfer_haste,
             TUNING.spare_channels,
             TUNING.result_registers,

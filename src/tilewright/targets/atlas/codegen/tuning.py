@@ -66,6 +66,7 @@ class Tuning:
     )
     spare_channels: int = 3  # left to others by transfers that nothing here waits for
     window_instructions: int = 96  # looked at for each issue, the first in program order
+    window_ahead: int = 64  # of these, transfers for a later piece, and what makes their addresses
     result_registers: int = 8  # kept free for results while loads run ahead
     working_scalars: int = 14  # scalar registers a loop body has for addresses and rare constants
 

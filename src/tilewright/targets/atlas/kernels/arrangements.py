@@ -27,17 +27,25 @@ from tilewright.targets.atlas.kernels.image_operands import (
     UnfoldedColumns,
 )
 from tilewright.targets.atlas.kernels.images import Image, Window
+from tilewright.targets.atlas.kernels.narrow_images import (
+    NarrowImage,
+    PlacedChannels,
+    PlacedFilters,
+)
 from tilewright.targets.atlas.kernels.rotary import SplitHead
 
 LARGEST = 1 << 24  # of any number
 KINDS: dict[str, type] = {
     "image": Image,
+    "narrow_image": NarrowImage,
     "window": Window,
     "filters": Filters,
     "dense_filters": DenseFilters,
     "joined_filters": JoinedFilters,
     "channels": Channels,
     "diagonals": Diagonals,
+    "placed_filters": PlacedFilters,
+    "placed_channels": PlacedChannels,
     "means": Means,
     "unfolded": Unfolded,
     "unfolded_around": UnfoldedAround,
@@ -46,7 +54,7 @@ KINDS: dict[str, type] = {
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _TEXTS = {"fill": ("zero", "lowest"), "dtype": ("fp8", "bf16")}
-_LENGTHS = {"phases": 2, "border": 2, "stride": 2, "dilation": 2, "padding": 4}
+_LENGTHS = {"phases": 2, "border": 2, "beside": 2, "stride": 2, "dilation": 2, "padding": 4}
 
 
 def written(arrangement: Any) -> dict[str, Any]:
@@ -74,7 +82,7 @@ def read(value: Any) -> Any:
     if set(value) != {"kind", *names}:
         raise ValueError(f"has an arrangement with other fields than {', '.join(sorted(names))}")
     given = {name: _field(name, value[name]) for name in sorted(names)}
-    if kind is Image and not given["pitch"]:
+    if issubclass(kind, Image) and not given["pitch"]:
         raise ValueError("has an image without a pitch")
     try:
         result = kind(**given)
@@ -105,7 +113,7 @@ def _check(arrangement: Any) -> None:
 def _field(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         inner = read(value)
-        wanted = {"source": Image, "out": Image, "window": Window}.get(name)
+        wanted = {"source": Image, "out": Image, "window": Window, "given": Filters}.get(name)
         if wanted is None or not isinstance(inner, wanted):
             raise ValueError(f"has an arrangement with {name} of another kind")
         return inner
@@ -119,14 +127,16 @@ def _field(name: str, value: Any) -> Any:
         return value
     if name == "parts" and isinstance(value, list | tuple):
         return tuple(_number(name, number) for number in value)
+    if name == "given":
+        raise ValueError("has an arrangement whose given is no arrangement of filters")
     if value is None and name in ("batch", "taken"):
         return None
     if isinstance(value, list | tuple) and (name in _LENGTHS or name == "taken"):
         if len(value) != _LENGTHS.get(name, 4):
             raise ValueError(f"has an arrangement with {len(value)} numbers for {name}")
         return tuple(_number(name, number) for number in value)
-    if name == "border":
-        raise ValueError("has an arrangement whose border is no pair of numbers")
+    if name in ("border", "beside"):
+        raise ValueError(f"has an arrangement whose {name} is no pair of numbers")
     return _number(name, value)
 
 

@@ -74,6 +74,14 @@ from tilewright.targets.atlas.kernels.images import (
     result_phases,
     round_up,
 )
+from tilewright.targets.atlas.kernels.narrow_images import NarrowImage, operand_types
+from tilewright.targets.atlas.kernels.narrow_results import (
+    check_narrow,
+    grid_of,
+    phase_groups,
+    run_narrow,
+    stored_cost,
+)
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import spread
 from tilewright.tile.backend import active
@@ -164,7 +172,8 @@ def conv2d(
     [KH, KW, C / groups, N].
 
     groups: C and N are cut into as many parts that do not see each other; C of them is depthwise.
-    out: how the result is stored; by default as fp8 with the border and pitch of the image.
+    out: how the result is stored; by default as fp8 with the border and pitch of the image; as a
+    NarrowImage where only the host reads it.
     unfolded: the host stores every pixel's window as its channels, for first layers; "columns":
     only the columns of it; "around": with the border of the result.
     diagonal: of a depthwise convolution, w is stored as a row per tap, and made to tiles on the chip;
@@ -224,12 +233,14 @@ def conv2d(
     if added is not None:
         check_result(plan.image, plan.window, filters, added)
     per_filter = tw.bf16[round_up(filters)].arranged(Channels(filters))
+    weights = tw.fp8[plan.filters.stored].panels().arranged(plan.filters)
+    if isinstance(out, NarrowImage):
+        check_narrow(plan)
+        weights, per_filter = operand_types(out, plan.filters)
     specs = {
         **{f"x{k}": image_type(source.image) for k, source in enumerate(plan.sources)},
         **({} if plan.sources else {"x": tw.fp8[plan.image.stored].panels().arranged(arranged)}),
-        "w": _rows(window, filters)
-        if diagonal
-        else tw.fp8[plan.filters.stored].panels().arranged(plan.filters),
+        "w": _rows(window, filters) if diagonal else weights,
         **({"scale": per_filter} if scale else {}),
         **({"bias": per_filter} if bias else {}),
         **({} if added is None else {"added": image_type(added)}),
@@ -341,6 +352,9 @@ class Plan:
             run_in_parts(self, parts, list(images.values()), w, out, (scale, bias, added))
             return
         blocking, groups = self.cut(profile, here)
+        if isinstance(self.out, NarrowImage):
+            run_narrow(self, (blocking, groups), list(images.values()), w, out, scale, bias)
+            return
         lines = self.lines() if self.diagonal is True or self.gate is not None else []
         for b in tw.each(self.out.batch or 1):
             write_border(out, b, self.out)
@@ -443,10 +457,12 @@ class Plan:
         for groups in _groups(self.out):
             if most is not None and len(groups) > most:
                 continue
+            if isinstance(self.out, NarrowImage) and not phase_groups(self.out, groups):
+                continue
             costs = [self._cost(profile, one, found) for one in groups]
             cost = max(costs, key=lambda c: c.shared + c.own)
             try:
-                chosen = choose(self.out, panels, cost, profile, "a convolution", found)
+                chosen = choose(grid_of(self.out), panels, cost, profile, "a convolution", found)
                 if found is None:
                     self._check_written(chosen, cost, profile)
                 ways.append((chosen, groups))
@@ -632,7 +648,7 @@ class Plan:
         ticks = PRODUCT if profile.timing["tensor_load"].latency > 16 else 32.0
         beside = 0 if self.added is None or "added" in here else len(phases)
         several = self.filters.groups == 1 and profile.timing["push"].unit == "MXU"
-        return Cost(
+        cost = Cost(
             0 if alone else seen, (seen if alone else 0) + beside, -(-halo // max(seen, 1)),
             0 if self.diagonal else taps * depth,
             0 if "out" in here else len(phases) * (1 + (self.out.dtype == "bf16")),
@@ -644,6 +660,7 @@ class Plan:
             small=found is None and not self.diagonal
             and max(map(_bytes, (self.image, self.out))) * SMALL <= profile.vmem_bytes,
         )  # fmt: skip
+        return stored_cost(self.out, cost) if isinstance(self.out, NarrowImage) else cost
 
     def _reaches(self, source: Source, phases: Phases) -> Iterator[int]:
         """Of every phase of an image that is seen, from the first to the last pixel that one of a

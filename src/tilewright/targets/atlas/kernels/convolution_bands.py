@@ -13,6 +13,7 @@ convolution of single pixels at the end takes tiles as they are made.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +27,8 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels.image_blocks import apart, period, write_border
 from tilewright.targets.atlas.kernels.image_sources import Source
 from tilewright.targets.atlas.kernels.images import SIDE, round_up
+from tilewright.targets.atlas.kernels.narrow_bands import NarrowEnd, in_order
+from tilewright.targets.atlas.kernels.narrow_images import NarrowImage
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.backend import active
 from tilewright.tile.blocks import Block
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from tilewright.targets.atlas.kernels.convolution import Panel, Plan
 
 TILE = 1024  # bytes of an fp8 tile
-PERIODS = 3  # tiles after which rows begin at the same places again, at most
+PERIODS = 9  # tiles after which rows begin at the same places again, at most
 ENOUGH = 700  # products of tiles in the body of the loop
 MOST = 2800  # the same, at most
 SPARE = 64 * TILE  # of VMEM for scales, masks and tiles that wait
@@ -67,6 +70,11 @@ class Bands:
     def bodies(self) -> tuple[Plan, ...]:
         """The convolutions that look around themselves, or the first one."""
         return self.plans if self.tail is None else self.plans[:-1]
+
+    @property
+    def beside_each_other(self) -> tuple[int, int]:
+        """Phases and tiles of a phase whose results share a tile."""
+        return self.last.out.beside if isinstance(self.last.out, NarrowImage) else (1, 1)
 
     @property
     def tiles(self) -> int:
@@ -116,10 +124,12 @@ class Bands:
     def places(self, number: int) -> list[Place]:
         """Tiles that a step computes of a convolution."""
         ahead = self.beside if number + 1 < len(self.bodies) else {}
-        return [
+        places = [
             (phase, ahead.get(phase, (0, 0))[1] + tile)
             for phase in self.bodies[number].out.each_phase() for tile in range(self.tiles)
         ]  # fmt: skip
+        out, last = self.last.out, number + 1 == len(self.bodies)
+        return in_order(out, places) if last and isinstance(out, NarrowImage) else places
 
     @property
     def products(self) -> int:
@@ -143,9 +153,11 @@ class Bands:
         for (k, _, _), shifts in seen.items():
             high = max(shifts) - min(shifts) + SIDE
             pixels += round_up(high) * sources[k].image.stored[-1]
+        many = math.prod(self.beside_each_other)
         filters = sum(int(np.prod(plan.filters.stored)) for plan in self.plans)
+        filters += (many - 1) * int(np.prod(self.last.filters.stored))
         out = self.last.out
-        results = len(out.each_phase()) * self.tiles * out.stored[-1] * SIDE
+        results = len(out.each_phase()) * self.tiles * out.stored[-1] * SIDE // many
         results *= 2 if out.dtype == "bf16" else 1
         return self.scratch + 2 * pixels + filters + results + SPARE
 
@@ -169,6 +181,8 @@ class Bands:
         whole = not out.height % (self.rows * out.phase_count[0])
         if not whole or period(out) > PERIODS or self.rows * out.pitch % (SIDE * period(out)):
             raise _refused(f"whose rows are no multiples of {self.rows}")
+        if self.tiles % self.beside_each_other[1]:
+            raise _refused("of which a step leaves places in tiles empty")
         if len(self.bodies) not in (1, 2) or self.products > MOST:
             raise _refused("that are too many for one loop")
         if len(self.bodies) == 2 and max(down for _, down in self.beside.values()) > self.tiles:
@@ -198,17 +212,24 @@ class Bands:
         for b in tw.each(image.batch or 1):
             write_border(out, b, image)
             rows = [self._rows(k, given) for k in range(len(self.plans))]
-            step = _Step(self, b, rows, held, out, given, tables)
+            end = None
+            if isinstance(image, NarrowImage):
+                w = given[f"w{len(self.plans) - 1}"]
+                end = NarrowEnd(self.last, self.tiles, b, out, w, rows[-1][0])
+            step = _Step(self, b, rows, held, out, given, tables, end)
             if held is not None:
                 self._clear(held)
                 first = Block(0, self.tiles, pixels)
                 for group, mask in step.groups(0, list(self._early()), first):
                     step.tiles(0, group, first, mask, self.tiles)
-            for m in tw.grid(pixels, self.tiles * SIDE):
+            each = self.beside_each_other[1]
+            for m in tw.grid(pixels // each, self.tiles // each * SIDE):
                 if held is not None:
                     self._move_up(held)
                 for k, group, mask in self._in_turn(step, m):
                     step.tiles(k, group, m, mask)
+                if step.end is not None:
+                    step.end.finish(m)
 
     def _in_turn(self, step: _Step, m: Block) -> Iterator[tuple[int, list[Place], Any]]:
         """Tiles of both convolutions, those of the second one as soon as all is there that they see: so
@@ -272,6 +293,7 @@ class _Step:
     out: Any
     given: Given
     tables: dict[bytes, str]
+    end: NarrowEnd | None = None  # where results lie side by side
 
     def groups(
         self, number: int, places: list[Place], m: Block
@@ -279,6 +301,8 @@ class _Step:
         """Tiles of a convolution that share filters, those that may lie outside of the image first, with
         what masks these."""
         count = self.bands.bodies[number]._rows_together(self._panel(number))
+        end = self._ends(number)
+        count = count if end is None else end.count
         inside = [place for place in places if place[1] < self.bands.tiles]
         beyond = [place for place in places if place[1] >= self.bands.tiles]
         for rows, same in self._masks(number, beyond):
@@ -286,6 +310,11 @@ class _Step:
                 yield same[first : first + count], self._table(rows, m)
         for first in range(0, len(inside), count):
             yield inside[first : first + count], None
+
+    def _ends(self, number: int) -> NarrowEnd | None:
+        """What computes a convolution, if its results lie side by side."""
+        last = self.bands.tail is None and number + 1 == len(self.bands.bodies)
+        return self.end if last else None
 
     def _panel(self, number: int) -> Panel:
         plan = self.bands.bodies[number]
@@ -307,6 +336,10 @@ class _Step:
         if number:
             images = [_Held(self.held, bands.around[0] * SIDE - plan.image.lead)]
             seen = [(phase, self._part(tile, tile)) for phase, tile in group]
+        end = self._ends(number)
+        if end is not None:
+            end.window(group, m, images, seen)
+            return
         made: list[dict[int, Any]] = [{} for _ in group]
         total_of = plan._sums(images, self.given[f"w{number}"], self.b, panel, seen, None)
         for k, total in total_of:
@@ -322,7 +355,9 @@ class _Step:
                 else:
                     made[index][k] = y
         for (phase, tile), tiles in zip(group, made, strict=True):
-            if tiles:
+            if tiles and self.end is not None:
+                self.end.single((phase, tile), tiles, m)
+            elif tiles:
                 self._pointwise(phase, tile, tiles, m)
 
     def _pointwise(self, phase: Phase, tile: int, tiles: dict[int, Any], m: Block) -> None:
@@ -341,6 +376,9 @@ class _Step:
 
     def _place(self, tile: int, m: Block) -> Block:
         """A tile counted from the first one of a step, in the whole image."""
+        each = self.bands.beside_each_other[1]
+        if each > 1 and m.variables:
+            return m.times_as_fast(each, self.bands.tiles // each * SIDE, tile * SIDE)
         travel = m.extent - self.bands.tiles * SIDE if m.variables else None
         return replace(m, tiles=1, shift=tile * SIDE, travel=travel)
 
@@ -366,6 +404,8 @@ class _Step:
         """Such rows for a step, as a tile to multiply with."""
         name = self.tables.setdefault(rows.tobytes(), f"inside_{len(self.tables)}")
         tensor = active().constant_tensor(name, lambda: rows, "halves")
+        if self.bands.beside_each_other[1] > 1:
+            return tensor[self._place(0, m), :]
         return tensor[replace(m, tiles=1), :]
 
 

@@ -13,6 +13,7 @@ from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.kernels.convolution import GATE, Convolution
 from tilewright.targets.atlas.kernels.image_operands import DenseFilters, JoinedFilters
 from tilewright.targets.atlas.kernels.images import round_up
+from tilewright.targets.atlas.kernels.narrow_images import NarrowImage
 from tilewright.targets.atlas.kernels.pooling import GlobalPooling, ImageSum, Pooling
 from tilewright.targets.atlas.kernels.references import (
     SIDE,
@@ -108,12 +109,13 @@ def _joined(layer: Convolution, *given: np.ndarray) -> list[np.ndarray]:
     return [np.concatenate(images, axis=-1), *given[len(sources) :]]
 
 
-def _sums(pixels: Codes, taps: Codes, sees: np.ndarray) -> Codes:
-    """Sums of products through taps [taps, C, N] and the channels that tiles of filters see."""
+def _sums(pixels: Codes, taps: Codes, sees: np.ndarray, start: Codes | None = None) -> Codes:
+    """Sums of products through taps [taps, C, N] and the channels that tiles of filters see. start:
+    what they are added to."""
     out = np.zeros((len(pixels), taps.shape[-1]), np.uint16)
     for n in range(0, taps.shape[-1], SIDE):
         used = np.flatnonzero(sees[:, n : n + SIDE].any(1)) // SIDE
-        total = None
+        total = start
         for t in range(len(taps)):
             for c in range(used.min() * SIDE, used.max() * SIDE + SIDE, SIDE):
                 tap = taps[t, c : c + SIDE, n : n + SIDE]
@@ -121,6 +123,23 @@ def _sums(pixels: Codes, taps: Codes, sees: np.ndarray) -> Codes:
         assert total is not None
         out[:, n : n + SIDE] = total
     return out
+
+
+def _beside_others(
+    out: NarrowImage, pixels: Codes, taps: Codes, sees: np.ndarray, shape: tuple[int, ...]
+) -> Codes:
+    """Sums in accumulators that have products of other pixels before and after them, which are zero."""
+    before, after = (np.broadcast_to(one, shape).reshape(-1) for one in out.neighbours())
+    found = np.zeros((len(pixels), taps.shape[-1]), np.uint16)
+    if not before.all():
+        found[~before] = _sums(pixels[~before], taps, sees)
+    if before.any():
+        nothing = np.zeros((before.sum(), SIDE), np.uint16)
+        found[before] = _sums(pixels[before], taps, sees, nothing)
+    if after.any():
+        nothing = np.zeros((after.sum(), SIDE), np.uint8), np.zeros((SIDE, SIDE), np.uint8)
+        found[after] = arith.matmul(*nothing, found[after])
+    return found
 
 
 def _gated(taps: Codes, gate: Codes) -> Codes:
@@ -180,6 +199,8 @@ def conv2d(layer: Convolution, unfolded: bool | str = False) -> Reference:
             out = np.concatenate(
                 [_sums(x, _gated(taps, gate), sees) for x, gate in zip(each, gates, strict=True)]
             )
+        elif isinstance(layer.out, NarrowImage):
+            out = _beside_others(layer.out, pixels, taps, sees, shape)
         else:
             out = _sums(pixels, taps, sees)
         y = out[:, : filters.filters].reshape(*shape, filters.filters)

@@ -9,6 +9,7 @@ the reason, and the plan is made again without it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,8 @@ from tilewright.targets.atlas.kernels.arrangements import written
 from tilewright.targets.atlas.kernels.convolution_bands import rows_of_steps
 from tilewright.targets.atlas.kernels.convolution_parts import deep_of
 from tilewright.targets.atlas.kernels.image_sources import Source, joined
-from tilewright.targets.atlas.kernels.images import Image
+from tilewright.targets.atlas.kernels.images import SIDE, Image
+from tilewright.targets.atlas.kernels.narrow_images import MOST, NarrowImage, narrow
 from tilewright.targets.atlas.model.image_bands import bands_between, with_bands
 from tilewright.targets.atlas.model.image_chains import between, with_chains
 from tilewright.targets.atlas.model.image_gates import with_gates
@@ -37,6 +39,8 @@ from tilewright.targets.atlas.model.kernels_images import check_room, convolved
 from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.targets.atlas.profile import Profile
 
+SHARE, TILE = 8, 1024  # of VMEM for filters of results side by side in tiles; bytes of one
+Made = tuple[SSAValue, str]  # a result, and the kind of layer that makes it
 NO_ROOM = "a convolution whose code needs more VMEM than there is"
 
 
@@ -52,6 +56,8 @@ class ImagePlan:
     even: frozenset[SSAValue] = frozenset()  # images whose tiles all begin alike, for loops
     rows: dict[SSAValue, int] = field(default_factory=dict)  # of the bands of chains
     deep: dict[SSAValue, int] = field(default_factory=dict)  # tiles of channels added up at a time
+    placed: int = 0  # tiles of filters, at most, of results that are stored side by side
+    places: dict[Made, int] = field(default_factory=dict)  # of these, fewer side by side
 
     def source(self, layer: Layer) -> Image:
         """What a layer reads."""
@@ -72,7 +78,25 @@ class ImagePlan:
             return image
         if layer.kind in ("combine", "gate"):
             return replace(image, dtype="bf16")
-        return replace(image, dtype="bf16", border=(0, 0), spare=0, fill="zero")
+        image = replace(image, dtype="bf16", border=(0, 0), spare=0, fill="zero")
+        products = self._products(layer)
+        most = self.places.get((layer.result, layer.kind), MOST)
+        return narrow(image, products, self.placed, most) if products else image
+
+    def _products(self, layer: Layer) -> int:
+        """Tiles of filters of a result that may be stored side by side with others, else 0."""
+        last = layer.parts[-1] if layer.parts else layer
+        whole = layer.kind == "conv" or layer.bands
+        alone = last.added is None and last.gate is None and last.gains is None
+        if not whole or not alone or layer.result in self.deep:
+            return 0
+        if last.groups != 1 or last.weight is None:
+            return 0
+        taps, channels = math.prod(last.weight.shape[:2]), last.weight.shape[2]
+        sources = [self.images[x].channels for x in layer.inputs] if last.enlarged else [channels]
+        if last.unfolded:
+            return -(-taps * channels // SIDE)
+        return taps * sum(-(-one // SIDE) for one in sources)
 
     def options(self, layer: Layer, dtype: str = "fp8") -> tuple[str, dict[str, Any]]:
         """The kernel of a layer and its options, without numbers of scales."""
@@ -156,6 +180,7 @@ def plan_images(
     even: frozenset[SSAValue] = frozenset()
     deep: dict[SSAValue, int] = {}
     apart = set(refused_before)
+    places = {(x, kind): 1 for x in refused_before for kind in ("conv", "chain")}
     while True:
         found = find_layers(graph, fuse, {*host, *reasons}, reasons)
         if store_anew(graph, found):
@@ -164,7 +189,8 @@ def plan_images(
             found = with_gates(graph, with_sums(graph, reading_parts(graph, found), apart), apart)
             found = with_bands(graph, with_chains(graph, found, profile, apart), profile, apart)
         loops = even | {layer.result for layer in found if layer.bands}
-        plan = ImagePlan(graph, reasons=reasons, even=loops, deep=deep)
+        plan = ImagePlan(graph, reasons=reasons, even=loops, deep=deep, places=places)
+        plan.placed = profile.vmem_bytes // SHARE // TILE
         plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
         if not wrong:
@@ -178,6 +204,12 @@ def plan_images(
             refused = own | _too_large(plan, refused_before)
             if not refused:
                 return plan
+            fewer = {
+                (x.result, x.kind): n // 2 for x in refused if (n := _side_by_side(plan, x)) > 1
+            }
+            if fewer:
+                places |= fewer
+                continue
             fused = {x.result for x in refused if x.kind == "chain" or x.added or x.gate}
             if fused:
                 apart |= fused
@@ -203,6 +235,12 @@ def _dtype(plan: ImagePlan, layer: Layer) -> str:
     """The numbers of the result of a convolution: wider where only the host reads it."""
     reads = any(layer.result in other.inputs for other in plan.layers.values())
     return "bf16" if not reads and layer.kind in ("conv", "chain") else "fp8"
+
+
+def _side_by_side(plan: ImagePlan, layer: Layer) -> int:
+    """Tiles of pixels of a result that share a stored one."""
+    out = plan.out(layer, _dtype(plan, layer))
+    return out.places if isinstance(out, NarrowImage) else 1
 
 
 def _rows(plan: ImagePlan, layer: Layer, profile: Profile) -> int:

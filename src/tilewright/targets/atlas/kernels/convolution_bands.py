@@ -23,7 +23,8 @@ import numpy as np
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.image_blocks import apart, period, write_border
+from tilewright.targets.atlas.kernels.convolution_pooling import Results
+from tilewright.targets.atlas.kernels.image_blocks import apart, period
 from tilewright.targets.atlas.kernels.image_sources import Source
 from tilewright.targets.atlas.kernels.images import SIDE, round_up
 from tilewright.targets.atlas.profile import Profile
@@ -116,10 +117,13 @@ class Bands:
     def places(self, number: int) -> list[Place]:
         """Tiles that a step computes of a convolution."""
         ahead = self.beside if number + 1 < len(self.bodies) else {}
-        return [
+        phases = self.bodies[number].out.each_phase()
+        places = [
             (phase, ahead.get(phase, (0, 0))[1] + tile)
-            for phase in self.bodies[number].out.each_phase() for tile in range(self.tiles)
+            for phase in phases for tile in range(self.tiles)
         ]  # fmt: skip
+        pool = self.last.pool if number + 1 == len(self.bodies) else None
+        return places if pool is None else pool.by_windows(places)
 
     @property
     def products(self) -> int:
@@ -144,8 +148,10 @@ class Bands:
             high = max(shifts) - min(shifts) + SIDE
             pixels += round_up(high) * sources[k].image.stored[-1]
         filters = sum(int(np.prod(plan.filters.stored)) for plan in self.plans)
-        out = self.last.out
-        results = len(out.each_phase()) * self.tiles * out.stored[-1] * SIDE
+        out, pool = self.last.out, self.last.pool
+        phases = len(out.each_phase())
+        results = phases if pool is None else pool.writes(phases)
+        results *= self.tiles * out.stored[-1] * SIDE
         results *= 2 if out.dtype == "bf16" else 1
         return self.scratch + 2 * pixels + filters + results + SPARE
 
@@ -188,7 +194,7 @@ class Bands:
 
     # --- the kernel -----------------------------------------------------------------------
 
-    def run(self, out: Any, **given: Any) -> None:
+    def run(self, out: Any, out_image: Any = None, **given: Any) -> None:
         """Step by step."""
         held = None
         if self.shape is not None:
@@ -196,9 +202,10 @@ class Bands:
         image, pixels = self.last.out, self.last.out.rows * self.last.out.pitch
         tables: dict[bytes, str] = {}
         for b in tw.each(image.batch or 1):
-            write_border(out, b, image)
+            results = Results(self.last, {"out": out, "out_image": out_image}, b)
+            results.write_borders()
             rows = [self._rows(k, given) for k in range(len(self.plans))]
-            step = _Step(self, b, rows, held, out, given, tables)
+            step = _Step(self, b, rows, held, results, given, tables)
             if held is not None:
                 self._clear(held)
                 first = Block(0, self.tiles, pixels)
@@ -269,7 +276,7 @@ class _Step:
     b: Any
     rows: Sequence[Sequence[Any]]
     held: Any
-    out: Any
+    results: Results
     given: Given
     tables: dict[bytes, str]
 
@@ -312,15 +319,14 @@ class _Step:
         for k, total in total_of:
             for (index, (phase, tile)), sums in apart(total, list(enumerate(group))):
                 part = self._part(tile % period(plan.out), 0)
-                y = plan.finished(sums, self.rows[number][k], part, phase, None, mask)
+                y = plan.values(sums, self.rows[number][k], part, phase, None, mask)
                 if not last:
                     at = self._part(bands.around[0] + tile + ahead, 0, self.held.shape[-2])
-                    self.held[0, phase[0], phase[1], at, panel[k][0]] = y
+                    self.held[0, phase[0], phase[1], at, panel[k][0]] = plan.rounded(y)
                 elif bands.tail is None:
-                    place = self._place(tile, m) + plan.out.lead
-                    self.out[self.b, phase[0], phase[1], place, panel[k][0]] = y
+                    self.results.put(phase, self._place(tile, m), part, panel[k][0], y)
                 else:
-                    made[index][k] = y
+                    made[index][k] = plan.rounded(y)
         for (phase, tile), tiles in zip(group, made, strict=True):
             if tiles:
                 self._pointwise(phase, tile, tiles, m)
@@ -335,9 +341,8 @@ class _Step:
                 w = self.given[f"w{number}"][0, 0, Block(c, 1, extent), n]
                 total += tiles[c] @ w
             part = self._part(tile % period(plan.out), 0)
-            y = plan.finished(total, self.rows[number][k], part, phase)
-            place = self._place(tile, m) + plan.out.lead
-            self.out[self.b, phase[0], phase[1], place, n] = y
+            y = plan.values(total, self.rows[number][k], part, phase)
+            self.results.put(phase, self._place(tile, m), part, n, y)
 
     def _place(self, tile: int, m: Block) -> Block:
         """A tile counted from the first one of a step, in the whole image."""

@@ -70,6 +70,11 @@ class Pool:
         (a, b), high, wide = phase, self.window.height, self.window.width
         return (a // high, b // wide), (a % high, b % wide)
 
+    def phases_of(self, phase: Phase) -> list[Phase]:
+        """The phases of the image that a phase of the result sees, tap by tap."""
+        (a, b), high, wide = phase, self.window.height, self.window.width
+        return [(a * high + i, b * wide + j) for i, j in self.window.taps]
+
     def is_first(self, phase: Phase) -> bool:
         return self.seen_by(phase)[1] == (0, 0)
 
@@ -137,9 +142,11 @@ class Results:
         if image is not None:
             image[self.b, phase[0], phase[1], place + plan.out.lead, n] = plan.rounded(y)
         if plan.pool is not None:
-            self._pool(plan.pool, phase, place, part, n, y)
+            self._pool(plan, plan.pool, phase, place, part, n, y)
 
-    def _pool(self, pool: Pool, phase: Phase, place: Block, part: Block, n: Block, y: Any) -> None:
+    def _pool(
+        self, plan: Plan, pool: Pool, phase: Phase, place: Block, part: Block, n: Block, y: Any
+    ) -> None:
         (a, c), _ = pool.seen_by(phase)
         key = a, c, place.start, place.shift, n.start
         # Taps come in reading order: of equal zeros the sign of the last one counts.
@@ -150,8 +157,12 @@ class Results:
         out = pool.out
         if not place.variables and place.start * SIDE + (place.shift or 0) >= _end(out):
             return  # rows of the image that no window sees
-        y = tw.keep(y, kept_rows(out, part, (a, c)), LOWEST if out.fill == "lowest" else 0.0)
-        y = stored(y, self.plan.last_factor, out.dtype)
+        kept = kept_rows(out, part, (a, c))
+        if out.fill != plan.out.fill or any(
+            (kept_rows(plan.out, part, seen) & ~kept).any() for seen in pool.phases_of((a, c))
+        ):  # else they hold what belongs there already
+            y = tw.keep(y, kept, LOWEST if out.fill == "lowest" else 0.0)
+        y = stored(y, plan.last_factor, out.dtype)
         self.given["out"][self.b, a, c, place + out.lead, n] = y
 
 

@@ -183,14 +183,23 @@ class Bands:
 
     def _check_reach(self) -> None:
         """An error if the first convolution would read beyond what is stored."""
+        sources = self.bodies[0].sources or (Source(self.bodies[0].image),)
+        for number, _, _, start, end in self.loaded():
+            if start < 0 or end > sources[number].image.pixels:
+                raise _refused("whose windows reach beyond the border")
+
+    def loaded(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """What the first convolution loads: the number of an image, a phase of it, and the first and
+        last pixel of that."""
         plan, steps = self.bodies[0], self.last.out.rows // self.rows
-        for phase, tile in self.places(0):
-            for source in plan.sources or (Source(plan.image),):
+        early = self._early() if len(self.bodies) > 1 else ()
+        for phase, tile in (*self.places(0), *early):
+            for number, source in enumerate(plan.sources or (Source(plan.image),)):
                 for tap in plan.window.taps:
-                    start = tile * SIDE + source.at(plan.window, phase, tap).shift
+                    at = source.at(plan.window, phase, tap)
+                    start = tile * SIDE + at.shift
                     end = start + SIDE + (steps - 1) * self.tiles * SIDE
-                    if start < 0 or end > source.image.pixels:
-                        raise _refused("whose windows reach beyond the border")
+                    yield number, at.row, at.column, start, end
 
     # --- the kernel -----------------------------------------------------------------------
 

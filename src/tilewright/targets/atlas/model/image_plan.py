@@ -23,6 +23,7 @@ from tilewright.targets.atlas.kernels.convolution_parts import deep_of
 from tilewright.targets.atlas.kernels.image_sources import Source, joined
 from tilewright.targets.atlas.kernels.images import Image
 from tilewright.targets.atlas.model.image_bands import bands_between, with_bands
+from tilewright.targets.atlas.model.image_borders import seen_borders
 from tilewright.targets.atlas.model.image_chains import between, with_chains
 from tilewright.targets.atlas.model.image_gates import with_gates
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
@@ -189,6 +190,7 @@ def plan_images(
             own = dict(_impossible(plan, profile))
             refused = own | _too_large(plan, refused_before)
             if not refused:
+                plan.images = seen_borders(plan)
                 return plan
             fused = {
                 x.result for x in refused if x.kind == "chain" or x.added or x.gate or x.pool

@@ -142,7 +142,7 @@ def test_text_and_files_keep_both_results(tmp_path, monkeypatch):
     inputs = example_inputs(model, 0)
     outputs = Program(result)(*inputs.values())
     executor = Executor(parsed.module, parsed.weights, semantics(V1))
-    (wanted,) = executor.run([inputs[spec.name] for spec in model.inputs])
+    wanted = next(iter(executor.run([inputs[spec.name] for spec in model.inputs])))
     assert np.array_equal(np.asarray(wanted, np.float32), np.asarray(outputs, np.float32))
     save(result, tmp_path / "two.twb")
     loaded = load(tmp_path / "two.twb")
@@ -227,5 +227,7 @@ def test_work_counts_what_results_are_made_of():
 
 def test_pixels_may_be_left_out_of_what_is_pooled_only():
     options = _options(True)
-    assert leaves_out("conv2d", options, "x", "out") and not leaves_out("conv2d", options, "x", IMAGE)
+    assert leaves_out("conv2d", options, "x", "out") and not leaves_out(
+        "conv2d", options, "x", IMAGE
+    )
     assert not leaves_out("conv2d", options, "w", "out")

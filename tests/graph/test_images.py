@@ -81,7 +81,7 @@ def test_nothing_is_refused_without_a_host():
 def test_what_becomes_of_a_network():
     model = compiled("classifier")
     assert [step.kernel for step in model.artifact.steps] == [
-        "conv2d", "pool", "resample", "conv2d", "conv2d", "gather", "linear",
+        "conv2d", "resample", "conv2d", "conv2d", "gather", "linear",
     ]  # fmt: skip
     assert [step.options.get("activation") for step in model.artifact.steps[:1]] == ["relu"]
     kept = [

@@ -22,6 +22,7 @@ from tilewright.targets.atlas.profile import load_profile
 
 V1 = load_profile("atlas-v1")
 TWO, WITH_EDGES = Window(2, 2, 2), Window(2, 2, 2, (0, 0, 1, 1))
+AROUND = Window(3, 3, padding=1)
 
 # size, channels, phases, window of the pooling, and what differs from a 3x3 convolution with relu
 CASES = {
@@ -48,12 +49,14 @@ def largest(pool: Pool, values: np.ndarray, nothing: int) -> np.ndarray:
             pixel = np.full_like(values[..., 0, 0, :], nothing)
             pixel = values[..., down, across, :] if here else pixel
             best = pixel if best is None else arith.extreme(best, pixel, larger=True)
+        assert best is not None
         found[..., r, q, :] = best
     return arith.pack(found, 1)
 
 
-def made(size, channels, phases, window, options, around=Window(3, 3, padding=1)):
+def made(size, channels, phases, window, options):
     """A convolution without a pooling, and with one."""
+    around = AROUND
     given = {"activation": "relu", "kept": True, **options}
     kept, fill = given.pop("kept"), given.pop("fill", "zero")
     own = {name: given.pop(name) for name in ("batch", "pitch", "border") if name in given}
@@ -77,7 +80,8 @@ def drawn(kernel):
 @pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
 @pytest.mark.parametrize("name", CASES)
 def test_bits_are_those_of_the_convolution_and_of_the_largest(name, profile):
-    plain, layer, pool = made(*CASES[name])
+    size, channels, phases, window, options = CASES[name]
+    plain, layer, pool = made(size, channels, phases, window, options)
     given = drawn(layer.kernel)
     try:
         compiled = layer.kernel.compile(profile)
@@ -111,13 +115,16 @@ def test_the_last_convolution_of_bands_pools(size, kept):
     assert last.plan is not None
     plans = [part.plan for part in parts if part.plan is not None]
     pooling = conv2d(last.image, 33, last.window, scale=True, activation="silu", pool=pool)
+    assert pooling.plan is not None
     rows = rows_of_steps([*plans[:-1], pooling.plan], V1)
     assert rows
     kernel = convolution_chain([*parts[:-1], pooling], rows).kernel
     given = drawn(kernel)
     compiled = kernel.compile(V1)
     *image, pooled = _several(compiled.run(*given.values()))
-    x = references.conv2d(parts[0]).exact(V1, *(given[n] for n in ("x", "w0", "scale0", "bias0") if n in given))
+    x = references.conv2d(parts[0]).exact(
+        V1, *(given[n] for n in ("x", "w0", "scale0", "bias0") if n in given)
+    )
     wide = replace(last, out=replace(last.out, dtype="bf16"))
     own = [given[n] for n in ("w1", "scale1", "bias1") if n in given]
     values = references.conv2d(wide).exact(V1, x, *own)

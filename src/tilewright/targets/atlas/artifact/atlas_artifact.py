@@ -51,7 +51,12 @@ def copy_of(result: str) -> str:
 
 def is_result(parameter: str) -> bool:
     """Whether a step writes an operand."""
-    return parameter == RESULT or parameter.startswith((f"{RESULT}_", f"{RESULT} ", ))
+    return parameter == RESULT or parameter.startswith(
+        (
+            f"{RESULT}_",
+            f"{RESULT} ",
+        )
+    )
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.targets.artifact import DevicePart, Finding, Port
-from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Region, Step, copy_of, is_result
+from tilewright.targets.atlas.artifact.atlas_artifact import (
+    AtlasArtifact,
+    Region,
+    Step,
+    copy_of,
+    is_result,
+)
 from tilewright.targets.atlas.artifact.value_graph import MANNER, Operation, ValueGraph
 from tilewright.tile.layouts import Layout
 

@@ -270,9 +270,7 @@ def compute(
             hint=f"known kernels are {', '.join(sorted(references)) or 'none'}",
         )
     results = dict(reference(artifact.profile, dict(options), operands))
-    results |= {
-        copy_of(p): codes for p, codes in results.items() if copy_of(p) in step.operands
-    }
+    results |= {copy_of(p): codes for p, codes in results.items() if copy_of(p) in step.operands}
     for parameter, codes in results.items():
         layout = artifact.regions[step.operands[parameter]].layout
         wanted = np.uint16 if layout.dtype == "bf16" else np.uint8

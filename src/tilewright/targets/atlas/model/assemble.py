@@ -230,8 +230,7 @@ def _listing(program: LaunchProgram, places: BufferAssignment) -> str:
         options = json.dumps(call.options, default=str)
         left = ", ".join(shown(tensor) for tensor in call.results.values())
         rows.append(
-            f"{'  ' if inside else ''}{left} = {call.kernel}({operands}) {options}"
-            f"  // {call.name}"
+            f"{'  ' if inside else ''}{left} = {call.kernel}({operands}) {options}  // {call.name}"
         )
         rows += ["}" for repeat in program.layer_loops if repeat.end == index + 1]
     return "\n".join(rows) + "\n"

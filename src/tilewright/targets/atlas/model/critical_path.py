@@ -132,7 +132,9 @@ class CriticalPath:
         learn theirs."""
         operands = call.step.operands
         tails = {
-            p: self._after(call, p) for p in operands if is_result(p) and not p.endswith(copy_of(""))
+            p: self._after(call, p)
+            for p in operands
+            if is_result(p) and not p.endswith(copy_of(""))
         }
         for parameter, moment in moments.items():
             known = [

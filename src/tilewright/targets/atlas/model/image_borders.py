@@ -36,14 +36,27 @@ def seen_borders(plan: ImagePlan) -> dict[SSAValue, Image]:
         for x in dict.fromkeys(layer.inputs):
             readers.setdefault(x, []).append(layer)
     own = _Layers(plan, {node for one in layers for node in one.nodes}, set(readers))
-    found = dict(plan.images)
+    # Images that are stored alike stay so, for layers that are alike.
+    every: dict[Image, list[Read] | None] = {}
     for value, image in plan.images.items():
-        if value not in plan.layers or not own.only_read(value):
-            continue
-        every = [_reads(plan, layer, value) for layer in readers[value]]
-        if every and None not in every:
-            reads = [read for some in every if some is not None for read in some]
-            found[value] = replace(image, seen=_tiles(image, reads))
+        reads = _all_reads(plan, readers[value], value) if own.only_read(value) else None
+        known = every.setdefault(image, [])
+        every[image] = None if reads is None or known is None else known + reads
+    return {value: _with_seen(image, every[image]) for value, image in plan.images.items()}
+
+
+def _with_seen(image: Image, reads: list[Read] | None) -> Image:
+    return image if reads is None else replace(image, seen=_tiles(image, reads))
+
+
+def _all_reads(plan: ImagePlan, readers: list[Layer], value: SSAValue) -> list[Read] | None:
+    """What all readers of an image load of it."""
+    found: list[Read] = []
+    for layer in readers:
+        reads = _reads(plan, layer, value)
+        if reads is None:
+            return None
+        found += reads
     return found
 
 

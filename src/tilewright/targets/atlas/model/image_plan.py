@@ -192,9 +192,7 @@ def plan_images(
             if not refused:
                 plan.images = seen_borders(plan)
                 return plan
-            fused = {
-                x.result for x in refused if x.kind == "chain" or x.added or x.gate or x.pool
-            }
+            fused = {x.result for x in refused if x.kind == "chain" or x.added or x.gate or x.pool}
             if fused:
                 apart |= fused
                 continue
@@ -217,7 +215,10 @@ def plan_images(
 
 def _dtype(plan: ImagePlan, layer: Layer) -> str:
     """The numbers of the result of a convolution: wider where only the host reads it."""
-    reads = any(layer.result in other.inputs for other in plan.layers.values()) or layer.pool is not None
+    reads = (
+        any(layer.result in other.inputs for other in plan.layers.values())
+        or layer.pool is not None
+    )
     return "bf16" if not reads and layer.kind in ("conv", "chain") else "fp8"
 
 

@@ -171,7 +171,8 @@ class Images:
             return Tensor(label, layouts[role], "activation", value=value, **more)
 
         others = {IMAGE: made(layer.image, IMAGE)} if layer.kept else {}
-        self.kept |= {layer.image: image for image in others.values()}
+        if others:
+            self.kept[layer.image] = others[IMAGE]
         return self.lowering.call(
             name, kernel, operands, made(layer.result, "out"), layer.nodes, macs, deferred, noted,
             others, **options,

@@ -96,7 +96,9 @@ class ConvolutionOptions(TypedDict):
     ]
     pool: Annotated[
         Table | None,
-        Option("the window of largest numbers of `out`, which are the kernel's result instead", None),
+        Option(
+            "the window of largest numbers of `out`, which are the kernel's result instead", None
+        ),
     ]
     pooled: Annotated[Table | None, Option("the image of these", None)]
     kept: Annotated[bool, Option("`out` is stored beside what is pooled, as `out_image`", True)]
@@ -110,9 +112,7 @@ def needed_pixels(o: ConvolutionOptions) -> Image:
         return image
     window, out = stored_window(o["pool"]), stored_image(needed(o["pooled"], "pooled"))
     rows, columns = out.height * window.height, out.width * window.width
-    return replace(
-        image, height=min(image.height, rows), width=min(image.width, columns), pitch=0
-    )
+    return replace(image, height=min(image.height, rows), width=min(image.width, columns), pitch=0)
 
 
 class ChainOptions(TypedDict):

@@ -29,9 +29,7 @@ def semantics(profile: Profile) -> Semantics:
         dtype = NUMPY[layout_of(kind, op).dtype]
         return np.ascontiguousarray(codes).view(dtype).reshape(tuple(kind.get_shape()))
 
-    def stored(
-        op: Operation, values: Sequence[np.ndarray]
-    ) -> np.ndarray | list[np.ndarray]:
+    def stored(op: Operation, values: Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:
         kind = op.results[0].type
         assert isinstance(kind, TensorType)
         shape = tuple(kind.get_shape())

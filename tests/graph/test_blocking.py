@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilewright as tw
+from tilewright.frontend.builder import ModelBuilder
 from tilewright.targets.atlas.model.blocking import (
     KIB,
     PART,
@@ -12,6 +17,9 @@ from tilewright.targets.atlas.model.blocking import (
     WHOLE,
     Cut,
     cut,
+    group_of,
+    padded,
+    rows_left_over,
     rows_pass_by,
     staged_rows,
     sums_bytes,
@@ -84,3 +92,36 @@ def test_a_deep_product_of_few_rows_leaves_room_for_two_columns_of_weights():
     # 768 tiles of rows fit, but not beside twice 384 tiles of weights.
     found = cut(64, 12288, 960, V1)
     assert found is not None and found.depth
+
+
+@given(rows=st.integers(1, 1200), deep=st.integers(1, 4096), wide=st.integers(2, 1200))
+def test_all_bodies_of_a_part_are_alike_or_counted(rows: int, deep: int, wide: int) -> None:
+    """Rows that are left over load the weights of a part again, which is worth no part more."""
+    found = cut(rows, deep, wide, V1)
+    if found is None or not found.depth:
+        return
+    across, depth = -(-wide // SIDE), found.depth // SIDE
+    heights = [min(found.rows, rows - first) for first in range(0, rows, found.rows)]
+    tiles = [-(-height // SIDE) for height in heights]
+    for height in tiles:
+        group = group_of(height, across, depth)
+        assert 1 <= group <= height
+        assert rows_left_over(height, across, depth) == (height % group > 0)
+    for height in tiles[:-1]:
+        prime = all(height % part for part in range(2, height))
+        assert not rows_left_over(height, across, depth) or prime or height * across * 2 > 800
+
+
+@pytest.mark.parametrize(("rows", "tiles"), [(97, 4), (257, 9), (300, 10), (340, 11), (416, 13)])
+def test_weights_come_once_however_many_rows_there_are(rows: int, tiles: int) -> None:
+    """9 tiles of rows were two groups of 4 and one left over, for which all weights came again."""
+    machine = replace(V1, vmem_bytes=tiles * 44 * KIB)
+    net = ModelBuilder("rows")
+    x = net.input("x", (1, rows, 1600))
+    net.output("y", net.linear(x, 160, "product"))
+    program = tw.compile(net.build(), target=machine)
+    assert program.verify().ok
+    (step,) = [s for s in program.report().to_json()["steps"] if s["kernel"] == "linear"]
+    passes = 1 + (tiles == 13)
+    others = padded(rows) * (1600 + 2 * 160)
+    assert step["dram_bytes"] - others < (passes + 0.25) * 1600 * 160

@@ -89,3 +89,43 @@ def test_element_by_element_loops_get_short_before_much_leaves_the_chip(
     assert (searches[-1].short == {0}) is short
     assert (searches[-1].demands.more == {0: lack}) is not short
     assert program.verify().ok
+
+
+@pytest.mark.parametrize(
+    "profile, kibibytes, heads, groups, rows, keys, width, causal, masked",
+    [
+        ("atlas-v1", 64, 3, 3, 197, 197, 64, True, False),
+        ("atlas-v1", 64, 2, 2, 50, 610, 64, False, False),
+        ("atlas-v1", 48, 4, 2, 70, 200, 40, False, True),
+        ("atlas-v0", 64, 1, 1, 130, 130, 100, True, False),
+    ],
+)
+def test_attention_without_room_weighs_fewer_keys_at_a_time(
+    profile: str,
+    kibibytes: int,
+    heads: int,
+    groups: int,
+    rows: int,
+    keys: int,
+    width: int,
+    causal: bool,
+    masked: bool,
+):
+    """The scores of a block of queries for all keys do not fit: maxima, sums and what is mixed so far
+    are carried along. The order of that is part of what the kernel means, so the model is lowered
+    again."""
+    net = ModelBuilder("long", seed=rows)
+    q = net.heads(net.linear(net.input("x", (1, rows, 48)), heads * width, "q"), heads)
+    memory = net.input("memory", (1, keys, 40))
+    k, v = (net.heads(net.linear(memory, groups * width, name), groups) for name in "kv")
+    mask = net.input("mask", (1, rows, keys)) if masked else None
+    y = net.attention(q, k, v, causal=causal, mask=mask)
+    net.output("y", net.linear(y, 48, "o"))
+    small = replace(load_profile(profile), vmem_bytes=kibibytes * 1024)
+    program = tw.compile(net.build(), target=small)
+    steps = program.model.artifact.steps
+    (attention,) = (step for step in steps if step.kernel.startswith("attention"))
+    assert attention.options["keys"] in (1, 2, 4, 8)
+    found = program.verify()
+    assert found.ok
+    assert all(one.accuracy.cosine > 0.99 for one in found.outputs if one.accuracy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 import tilewright as tw
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.frontend.imported import Imported
+from tilewright.io import content_cache
+from tilewright.targets.atlas.codegen.routine import PointersExceeded
 from tilewright.targets.atlas.model import fitting, link
 from tilewright.targets.atlas.model.buffer_assignment import BESIDE, BEYOND, LAST
 from tilewright.targets.checking import check
@@ -25,7 +28,7 @@ NETWORKS = {
     "tower": lambda: networks.siglip(197, 384, 6, 1536),
     "narrow": lambda: networks.siglip(300, 160, 5, 320),
     "one row": lambda: networks.decoder(1, 576, 9, 3, 1536),
-    "layers": lambda: networks.decoder(96, 256, 8, 4, 700, layers=5),
+    "layers": lambda: networks.decoder(64, 160, 5, 5, 350, layers=3),
 }
 
 
@@ -39,7 +42,7 @@ def products(rows: int, width: int, count: int) -> Imported:
     return net.build()
 
 
-def compiled(make, monkeypatch, hands_over: bool = True, target: str = "atlas-v1"):
+def compiled(make, hands_over: bool = True, target: str = "atlas-v1"):
     """The program, and what calls have begun for others."""
     found = []
     known = fitting.hand_over
@@ -53,33 +56,38 @@ def compiled(make, monkeypatch, hands_over: bool = True, target: str = "atlas-v1
         found[:] = places.begun
         return lower(self, places, short)
 
-    monkeypatch.setattr(fitting, "hand_over", choosing)
-    monkeypatch.setattr(link.Generator, "lower", lowering)
-    program = tw.compile(make(), target=target)
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fitting, "hand_over", choosing)
+        patched.setattr(link.Generator, "lower", lowering)
+        program = tw.compile(make(), target=target)
     return program, list(found)
 
 
+@pytest.fixture(scope="module")
+def network():
+    """Compiled networks by their names, each once for all tests."""
+    return cache(lambda name: compiled(NETWORKS[name]))
+
+
 @pytest.mark.parametrize("name", NETWORKS)
-def test_calls_wait_for_less(name, monkeypatch):
-    make = NETWORKS[name]
-    program, begun = compiled(make, monkeypatch)
-    without, nothing = compiled(make, monkeypatch, hands_over=False)
+def test_calls_wait_for_less(name, network):
+    program, begun = network(name)
+    without, nothing = compiled(NETWORKS[name], hands_over=False)
     assert begun and not nothing
     assert program.verify().ok
     assert program.cycles < without.cycles
 
 
-def test_all_ways_are_found(monkeypatch):
-    makes = [NETWORKS["decoder"], NETWORKS["narrow"], lambda: networks.siglip(1024, 768, 12, 3072)]
-    ways = {one.way for make in makes for one in compiled(make, monkeypatch)[1]}
+def test_all_ways_are_found(network):
+    long = compiled(lambda: networks.siglip(1024, 768, 12, 3072))
+    ways = {one.way for _, begun in (network("narrow"), long) for one in begun}
     assert ways == {BESIDE, LAST, BEYOND}
 
 
 @pytest.mark.parametrize("target", ["atlas-v0", "atlas-v1"])
 @pytest.mark.parametrize("sizes", [(33, 96, 3), (64, 320, 3), (130, 320, 2), (250, 256, 2)])
-def test_products_are_right(sizes, target, monkeypatch):
-    program, _ = compiled(lambda: products(*sizes), monkeypatch, target=target)
+def test_products_are_right(sizes, target):
+    program, _ = compiled(lambda: products(*sizes), target=target)
     assert program.verify().ok
 
 
@@ -101,14 +109,13 @@ def test_other_tiles_are_found_out(change, monkeypatch):
         return made(*arguments, **{**fields, "following": following})
 
     monkeypatch.setattr(link, "Placement", placing)
-    model = networks.decoder(96, 256, 8, 4, 700, layers=5)
-    program = tw.compile(model)
+    program = tw.compile(NETWORKS["layers"]())
     monkeypatch.undo()
     assert not program.verify().ok
 
 
-def test_what_is_wrong_with_a_copy_is_found(monkeypatch):
-    program, begun = compiled(NETWORKS["decoder"], monkeypatch)
+def test_what_is_wrong_with_a_copy_is_found(network):
+    program, begun = network("decoder")
     artifact = program.model.artifact
     assert begun
     number, step = next((k, s) for k, s in enumerate(artifact.steps) if s.finds and k)
@@ -121,3 +128,24 @@ def test_what_is_wrong_with_a_copy_is_found(monkeypatch):
         steps[k] = replace(steps[k], **fields)
         other = replace(program.model, artifact=replace(artifact, steps=steps))
         assert list(check(other))
+
+
+@pytest.mark.parametrize("name", ["decoder", "tower"])
+def test_a_call_without_registers_for_what_it_brings_brings_nothing(name, monkeypatch):
+    """Copies beside the work of a call follow addresses of their own: a loop over many tensors has
+    none left for them, and was refused for it."""
+    refused = []
+    lower = link.lower_launch
+
+    def lowering(source, traces):
+        if source.placement.brings:
+            refused.append(source.kernel)
+            raise PointersExceeded(40, 1)
+        return lower(source, traces)
+
+    with content_cache.caching("off"):
+        monkeypatch.setattr(link, "lower_launch", lowering)
+        program, found = compiled(NETWORKS[name], monkeypatch)
+    assert refused
+    assert not any(one.way == BESIDE for one in found)
+    assert program.verify().ok

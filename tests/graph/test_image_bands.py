@@ -63,3 +63,16 @@ def test_wide_convolutions_run_on_the_device(share):
     program, steps = measured(model, replace(V1, vmem_bytes=V1.vmem_bytes // share))
     assert [step["kernel"] for step in steps].count("conv2d") == 2
     assert program.model.provenance["host_share"] < 0.01
+
+
+@pytest.mark.parametrize("size, channels", [(33, 36), (35, 8), (47, 30)])
+@pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])
+def test_a_first_one_of_two_steps_reads_images_of_odd_width(monkeypatch, profile, size, channels):
+    """What it reads has half as many columns in each phase as the image between has in its one: the
+    pitch of the former was taken for the latter, which refused the model."""
+    monkeypatch.setattr(image_bands, "SHARE", 1 << 20)
+    net = ModelBuilder("halved", seed=size)
+    x = net.input("x", (1, 40, size, size))
+    y = net.relu(net.conv2d(x, channels, 1, "first", stride=2))
+    net.output("y", net.conv2d(y, 20, 3, "second", padding=1))
+    assert [step["kernel"] for step in measured(net.build(), load_profile(profile))[1]] == ["chain"]

@@ -38,3 +38,18 @@ def test_pixels_of_all_rows_share_tiles(monkeypatch, profile, sizes):
     for step in products:
         given = artifact.regions[step.operands["a"]].layout.shape
         assert given[:2] == (1, sizes[0] * sizes[1] * sizes[2])
+
+
+@pytest.mark.parametrize("small", [1e-20, 1e-38])
+def test_values_that_have_all_but_vanished(small: float) -> None:
+    """Networks whose weights nobody trained may let them: 1 over their scale is no bf16 number."""
+    net = ModelBuilder("small")
+    x = net.conv2d(net.input("x", (1, 8, 12, 12)), 16, 3, "first", padding=1)
+    x = net.unary("silu", net.binary("elementwise_mul", x, small))
+    x = net.unary(
+        "silu", net.binary("elementwise_mul", net.conv2d(x, 16, 3, "second", padding=1), small)
+    )
+    net.output("y", net.conv2d(x, 8, 1, "third"))
+    model = net.build()
+    program = Program(compile_model(model, load_profile("atlas-v1")), original=model)
+    assert program.verify().ok

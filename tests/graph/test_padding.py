@@ -20,6 +20,15 @@ CHAIN = {
 }
 # Name, options, shapes, tensors whose padding is NaN. Where a tile has 27 or 30 rows, leaving its padding out is
 # not worth a transfer of its own; it has to be left out all the same.
+STEP = {
+    "program": [["add", "t0", ["x0", "p0"]], ["tanh", "t1", ["t0"]], ["mul", "t2", ["t1", "s1"]]],
+    "next": ["t1", "t2"],
+    "kept": 2,
+}
+PIECES = [
+    [0, [1, 1], [0, 1], 2, [0, 1], [0, 0], 5, 64],
+    [1, [0, 1], [0, 1], 2, [1, 0], [0, 2], 5, 32],
+]
 KERNELS = [
     ("norm", {"kind": "layer", "epsilon": 1e-5, "out": "fp8"}, {"x": (1, 50, 100)}, ("x", "out")),
     ("norm", {"kind": "rms", "epsilon": 1e-5, "out": "bf16"}, {"x": (2, 30, 40)}, ("x",)),
@@ -57,6 +66,12 @@ KERNELS = [
     # The rotation's tables are narrower than the heads they turn, and 0 beyond their edge.
     ("project", {"scale": True, "rope": "shared", "out": "heads"},
      {"a": (1, 18, 64), "w": (1, 64, 64), "cos": (18, 12)}, ("a", "cos", "sin", "out")),
+    ("move", {"count": 2, "pieces": PIECES, "dtype": "bf16"},
+     {"x0": (3, 5, 100), "x1": (2, 37, 32), "out": (2, 5, 96)}, ("x0", "x1", "out")),
+    ("recurrent", STEP, {"x": (3, 5, 64), "w": (1, 40, 40), "s0": (1, 5, 40), "s1": (1, 5, 40), "out": (3, 5, 104)},
+     ("x", "s0", "s1", "out")),
+    ("recurrent", STEP | {"backward": True, "bias": [0]},
+     {"x": (2, 33, 64), "w": (1, 33, 33), "s0": (1, 33, 33), "s1": (1, 33, 33), "out": (2, 33, 97)}, ("x", "s0", "out")),
     ("attention", {"mask": "causal"},
      {"q": (1, 2, 18, 64), "kt": (1, 1, 64, 50), "v": (1, 1, 50, 64)}, ("q", "v", "out")),
 ]  # fmt: skip
@@ -105,7 +120,7 @@ def test_who_leaves_padding_in_dram():
 
 def test_results_that_others_read_in_other_ways_are_written_whole():
     made = call("linear", 1, result(1))
-    for kernel, expected in (("split_heads", {made.output}), ("move", set())):
+    for kernel, expected in (("split_heads", {made.output}), ("rope", set())):
         reader = Launch(kernel, kernel, {"x": made.output}, result(64), {}, (), 0, None, None)
         assert unwritten([made, reader], BufferAssignment()) == expected
 

@@ -151,3 +151,17 @@ def test_what_is_not_the_same_in_all_steps_stays_as_it_is_written(change: dict):
     model, _ = lstm(6, 3, **change)
     assert find_recurrences(capture(simplify(model))) == []
     assert len(find_recurrences(capture(simplify(lstm(6, 3)[0])))) == 1
+
+
+@pytest.mark.parametrize("batch, width, kind", [(1, 32, lstm), (8, 64, lstm), (4, 96, gru)])
+def test_a_step_takes_as_long_in_long_sequences_as_in_short_ones(batch: int, width: int, kind):
+    """The inputs of all steps of the long one have no room in VMEM together."""
+    per_step = []
+    for steps in (20, 150):
+        model, _ = kind(steps, batch, width) if kind is lstm else gru(steps, batch, width, False)
+        program = tw.compile(model)
+        assert _kernels(program).count("recurrent") == 1
+        per_step.append(program.cycles / steps)
+        if batch < 4:
+            assert program.verify().ok
+    assert per_step[1] < 1.2 * per_step[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 
 import numpy as np
@@ -170,7 +169,6 @@ def test_values_are_freed_after_their_last_use() -> None:
     for step, dead in program.steps:
 
         def traced(slots, step=step):
-            gc.collect()
             alive.append(sum(r() is not None for r in references))
             step(slots)
             references.extend(weakref.ref(v) for v in slots if v is not None and v is not X)

@@ -82,6 +82,26 @@ def test_exact_and_close_to_float32(compiled: tuple[Imported, AtlasModel]) -> No
     assert all(layer.accuracy.cosine > 0.99 for layer in products if layer.accuracy)
 
 
+def test_steps_of_one_layer_are_compared_with_their_own_values() -> None:
+    """What looks alike in a model (products of unnamed weights, steps of a recurrence) is computed in
+    the order in which it is asked for, not in the one in which it is written."""
+    net, random = ModelBuilder("steps", seed=1), np.random.default_rng(4)
+    x = net.input("x", (20, 48))
+    made = []
+    for number in range(4):
+        weight = net.weight(f"w{number}", random.normal(size=(48, 48)).astype(np.float32) / 7)
+        made.append(net.unary("elementwise_tanh", net.matmul(x, weight)))
+    for number in (2, 0, 3, 1):
+        net.output(f"y{number}", made[number])
+    original = net.build()
+    model = compile_model(original, load_profile("atlas-v1"), CompileOptions())
+    result = verify(model, per_layer=True, original=original)
+    assert result.ok, result.text()
+    errors = [layer.accuracy for layer in result.layers if layer.accuracy]
+    assert len(errors) >= 4
+    assert all(error.cosine > 0.99 for error in errors), result.text()
+
+
 def test_through_a_file(compiled: tuple[Imported, AtlasModel], tmp_path: Path) -> None:
     _, model = compiled
     bundle.save(model, tmp_path / "m.twb")

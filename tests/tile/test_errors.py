@@ -199,7 +199,23 @@ def head_outside(q: tw.fp8[2, "M", "N"], out: tw.bf16[2, "M", "M"]):
 
 def divided_index(q: tw.fp8[4, "M", "N"], k: tw.fp8[2, "M", "N"], out: tw.bf16[4, "M", "M"]):
     for h in tw.each(4):
-        out[h, :, :] = q[h, :, :] @ k[h // 2, :, :].T  # here
+        out[h, :, :] = q[h, :, :] @ k[h // 2.0, :, :].T  # pyright: ignore  # here
+
+
+def tensor_for_tile(x: tw.bf16["M", "N"], g: tw.bf16["N"], out: tw.bf16["M", "N"]):
+    for m in tw.grid(out.M):
+        out[m, :] = x[m, :] * g  # pyright: ignore  # here
+
+
+def one_row(x: tw.bf16["M", "N"], w: tw.bf16["K", "N"], out: tw.bf16["M", "N"]):
+    for m in tw.grid(out.M):
+        out[m, :] = x[m, :] * w[0, :]  # here
+
+
+def one_column(x: tw.bf16["M", "N"], w: tw.bf16[2, "M", "K"], out: tw.bf16["M", "N"]):
+    for m in tw.grid(out.M):
+        for k in tw.each(w.K):
+            out[m, :] = x[m, :] * w[0, m, k]  # here
 
 
 def index_times_tile(q: tw.bf16[4, "M", "N"], out: tw.bf16[4, "M", "N"]):
@@ -335,7 +351,10 @@ MISTAKES: list[tuple[Callable[..., None], str, str]] = [
     (nothing_as_tile, "TW1616", "a tile is needed here, not None"),
     (values_while_traced, "TW1628", "tiles have no numbers while a kernel is traced"),
     (head_outside, "TW1608", "index 2 is outside a dimension of 2 of q"),
-    (divided_index, "TW1627", "the index of a loop of the program cannot be divided"),
+    (divided_index, "TW1604", "an index is divided by a whole number, not float"),
+    (tensor_for_tile, "TW1616", "a tile is needed here, not the tensor g"),
+    (one_row, "TW1605", "0 does not index a tile dimension of w"),
+    (one_column, "TW1605", "the index of a leading dimension does not index a tile dimension of w"),
     (index_times_tile, "TW1604", "an index is multiplied with a whole number, not TileArray"),
     (index_over_nothing, "TW1604", "an index cannot be divided by 0"),
     (column_too_short, "TW1650", "a column of 1 tiles does not meet rows of 3"),
@@ -395,7 +414,23 @@ def test_mistakes(function: Callable[..., None], code: str, message: str) -> Non
     assert (error.location.file, error.location.line) == (__file__, line_of(function))
 
 
-EAGER = [m for m in MISTAKES if m[1] not in ("TW1631", "TW1632", "TW1627", "TW1628")]
+@pytest.mark.parametrize(
+    ("function", "hint"),
+    [
+        (tensor_for_tile, "g[:], or some blocks of it, is a tile"),
+        (one_row, 'annotate it tw.value["K", "N"].separate(), whose rows are vectors'),
+        (one_column, 'annotate it tw.value[2, "K", "M", 1], whose columns are tensors'),
+    ],
+    ids=shown,
+)
+def test_hints(function: Callable[..., None], hint: str) -> None:
+    kernel = tw.kernel(function)
+    with pytest.raises(TilewrightError) as caught:
+        kernel.compile(**sizes_of(kernel))
+    assert caught.value.hint is not None and hint in caught.value.hint
+
+
+EAGER = [m for m in MISTAKES if m[1] not in ("TW1631", "TW1632", "TW1628")]
 
 
 @pytest.mark.parametrize(("function", "code", "message"), EAGER, ids=shown)

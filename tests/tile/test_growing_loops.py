@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import tilewright.tile as tw
-from tilewright.errors import TilewrightError
 from tilewright.tile.blocks import Block
 
 
@@ -40,16 +39,3 @@ def test_sums_of_all_before(blocks: int, target: str) -> None:
     found = compiled.run(x)
     assert np.array_equal(np.asarray(found, np.float32), wanted)
     assert np.array_equal(np.asarray(sums_before.eager(x, profile=target), np.float32), wanted)
-
-
-@tw.kernel
-def nothing_before(x: tw.bf16["M", "N"], out: tw.bf16["M", "N"]):
-    for s in tw.grid(x.M, 64):
-        for c in tw.before(s, 64):
-            out[c, :] = x[c, :] * 1.0
-
-
-def test_the_first_block_has_none_before_it() -> None:
-    with pytest.raises(TilewrightError, match="one at least") as caught:
-        nothing_before.compile(M=256, N=32)
-    assert caught.value.code == "TW1604"

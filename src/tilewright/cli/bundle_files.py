@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import click
 import numpy as np
 
 from tilewright.cli import print_json
+from tilewright.cli.status_line import StatusLine
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.file_access import write_atomically
 from tilewright.io.tensor_blob import tensor_pieces
@@ -197,31 +196,16 @@ def failed(error: TilewrightError, as_json: bool) -> int:
 # --- progress ---------------------------------------------------------------------------
 
 
-class StepProgress:
+class StepProgress(StatusLine):
     """A line on the terminal for runs that take longer than a moment.
 
     with StepProgress("running") as progress: Session(model, progress=progress)
     """
 
     def __init__(self, verb: str) -> None:
-        self._verb, self._status, self._began = verb, None, 0.0
-
-    def __enter__(self) -> StepProgress | None:
-        self._began = time.monotonic()
-        return self if sys.stderr.isatty() else None
+        super().__init__(after=1.0)
+        self._verb = verb
 
     def __call__(self, done: int, steps: int, tick: int) -> None:
-        if time.monotonic() - self._began < 1.0:
-            return
-        from rich.console import Console
-
         where = f", tick {tick:,}" if tick else " of the reference"
-        text = f"{self._verb}: step {done} of {steps}{where}"
-        if self._status is None:
-            self._status = Console(stderr=True).status(text)
-            self._status.start()
-        self._status.update(text)
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self.say(f"{self._verb}: step {done} of {steps}{where}")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.cli.status_line import StatusLine
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.file_access import write_text
-
-if TYPE_CHECKING:
-    from rich.status import Status
 
 SPLIT_MARKER = re.compile(r"^\s*// -----.*$", re.MULTILINE)
 
@@ -220,7 +216,7 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
     from tilewright.transforms.pass_pipeline import Observer, option_texts, run_passes
 
     context = make_context()
-    progress = _Progress(settings)
+    progress = _status_line(settings)
     observer = Observer(verify_each=settings.verify_each, seconds=settings.seconds)
     body, weights = split_resources(text, file, first_line)
     body = without_device(body)
@@ -238,7 +234,7 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
             write_text(str(path), _print(module, settings))
 
     def before(index: int, pass_, module) -> None:
-        progress.update(f"{pass_.name} ({index + 1} of {len(settings.passes)})")
+        progress.say(f"{pass_.name} ({index + 1} of {len(settings.passes)})")
         if settings.print_before_all or pass_.name in settings.print_before:
             show("before", pass_)
 
@@ -255,31 +251,11 @@ def _run(text: str, file: str, first_line: int, prefix: str, settings: Settings)
     return result + resource_section(result, weights)
 
 
-class _Progress:
-    """The running pass on the last line of a terminal; nothing elsewhere or between dumps of IR."""
-
-    def __init__(self, settings: Settings) -> None:
-        printing = settings.print_before or settings.print_after
-        quiet = bool(printing) or settings.print_before_all or settings.print_after_all
-        self._shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        self._status: Status | None = None
-
-    def __enter__(self) -> _Progress:
-        if self._shown:
-            from rich.console import Console
-            from rich.status import Status
-
-            self._status = Status("", console=Console(stderr=True))
-            self._status.start()
-        return self
-
-    def update(self, text: str) -> None:
-        if self._status is not None:
-            self._status.update(text)
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+def _status_line(settings: Settings) -> StatusLine:
+    """Where the running pass is told; not between dumps of IR."""
+    printing = settings.print_before or settings.print_after
+    dumping = bool(printing) or settings.print_before_all or settings.print_after_all
+    return StatusLine(not dumping)
 
 
 def _print(module, settings: Settings) -> str:

@@ -21,6 +21,7 @@ from tilewright.frontend.decoder import Capacity, decoder_entries
 from tilewright.frontend.decoder_config import DecoderConfig
 from tilewright.frontend.decoder_folder import read_decoder
 from tilewright.frontend.imported import Imported
+from tilewright.frontend.samples import Following
 from tilewright.garbage import rare_cycle_collection
 from tilewright.model.calibrate import main_name
 from tilewright.model.options import CompileOptions, Progress
@@ -30,6 +31,7 @@ from tilewright.runtime.llm.contract import Variant, contract_of
 from tilewright.targets.compiled_model import CompiledEntries
 
 Arrays = dict[str, np.ndarray]
+Sample = Mapping[str, np.ndarray]
 TRIES = 8  # of a generate entry point in calibration, at the most
 WORK = 1 << 28  # weights that are read for them; two tries are made in any case
 
@@ -110,15 +112,17 @@ def _prompt(
 class Rehearsal:
     """A prompt on its way through the entry points, in float32.
 
-    What compiling an entry point has computed anyway (`known`) is not computed again.
+    What compiling an entry point has computed anyway (`known`) is not computed again, nor is what
+    calibration computes on its way from one sample to the one behind it.
     """
 
     models: Mapping[str, Imported]
     prompt: Sequence[int]
-    found: dict[str, list[Arrays]] = field(default_factory=dict)  # samples, by entry point
+    found: dict[str, list[Sample]] = field(default_factory=dict)  # samples, by entry point
     ran: dict[str, list[Arrays]] = field(default_factory=dict)  # their results
+    rows: dict[str, list[np.ndarray]] = field(default_factory=dict)  # keys and values of prefill
 
-    def samples(self, name: str, known: Mapping[str, list[Arrays]]) -> list[Arrays]:
+    def samples(self, name: str, known: Mapping[str, list[Arrays]]) -> list[Sample]:
         """The samples of an entry point; known: results of those before."""
         if name not in self.found:
             if name == "prefill":
@@ -140,20 +144,39 @@ class Rehearsal:
         if len(known.get(name, ())) == len(samples):
             return known[name]
         done = self.ran.setdefault(name, [])
-        done += [_run(self.models[name], sample) for sample in samples[len(done) :]]
+        while len(done) < len(samples):
+            done.append(_run(self.models[name], samples[len(done)]))
         return done
 
-    def _prefill(self) -> list[Arrays]:
-        model, rows, found = self.models["prefill"], {}, []
+    def _prefill(self) -> list[Sample]:
+        model = self.models["prefill"]
         variant = _variant("prefill", model)
+        found: list[Sample] = []
         for first in range(0, min(len(self.prompt), variant.past + 1), variant.tokens):
-            if found:  # behind what the chunk before has stored
-                results = _run(model, found[-1])
-                self.ran.setdefault("prefill", []).append(results)
-                _keep(rows, results, variant.tokens)
             part = self.prompt[first : first + variant.tokens]
-            found.append(_sample(variant, model, part, rows))
+            if found:  # behind what the chunk before has stored
+                names = tuple(found[-1])
+                found.append(Following(names, partial(self._behind, variant, part, found[:])))
+            else:
+                found.append(_sample(variant, model, part, {}))
         return found
+
+    def _behind(
+        self,
+        variant: Variant,
+        part: Sequence[int],
+        before: Sequence[Sample],
+        results: Arrays | None,
+    ) -> Arrays:
+        """The sample of a chunk, from the results for the last of those before."""
+        model, done = self.models["prefill"], self.ran.setdefault("prefill", [])
+        number = len(before) - 1
+        if results is None:
+            results = done[number] if number < len(done) else _run(model, before[-1])
+        if number == len(done):
+            done.append(results)
+        _keep(self.rows, results, variant.tokens)
+        return _sample(variant, model, part, self.rows)
 
     def _rows(self, known: Mapping[str, list[Arrays]]) -> dict[str, list[np.ndarray]]:
         """Keys and values of all tokens that prefill has seen."""
@@ -163,8 +186,9 @@ class Rehearsal:
             _keep(rows, results, len(self.prompt[number * size : (number + 1) * size]))
         return rows
 
-    def _generate(self, name: str, known: Mapping[str, list[Arrays]]) -> list[Arrays]:
-        model, rows, found = self.models[name], self._rows(known), []
+    def _generate(self, name: str, known: Mapping[str, list[Arrays]]) -> list[Sample]:
+        model, rows = self.models[name], self._rows(known)
+        found: list[Sample] = []
         variant = _variant(name, model)
         stored = len(next(iter(rows.values()))) if rows else 0
         last = min(stored - variant.tokens, variant.past)
@@ -205,7 +229,7 @@ def _sample(
     return sample
 
 
-def _run(model: Imported, sample: Arrays) -> Arrays:
+def _run(model: Imported, sample: Sample) -> Arrays:
     executor = Executor(model.module, model.weights)
     results = executor.run([sample[spec.name] for spec in model.inputs], main_name(model))
     return dict(zip((spec.name for spec in model.outputs), results, strict=True))

@@ -29,6 +29,7 @@ from tilewright.frontend.samples import Arrays, with_state
 from tilewright.garbage import rare_cycle_collection
 from tilewright.io.deferred import let_go_of_pages, parked
 from tilewright.model.calibrate import example_inputs, main_name
+from tilewright.model.digest import remembered_digests
 from tilewright.model.options import CompileOptions, Progress
 from tilewright.reference.executor import Executor
 from tilewright.targets.checking import ENTRY_NAME, require_entries
@@ -43,6 +44,7 @@ Floats = dict[str, list[dict[str, np.ndarray]]]  # outputs of entry points on th
 
 
 @rare_cycle_collection()
+@remembered_digests()
 def compile_entries(
     models: Mapping[str, Any],
     inputs: Mapping[str, Any] | None = None,

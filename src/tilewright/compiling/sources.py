@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
 from tilewright.frontend.model_language import Model
-from tilewright.frontend.samples import Arrays, read_samples, samples_of
+from tilewright.frontend.samples import Arrays, Following, read_samples, samples_of
 from tilewright.model.calibrate import example_inputs
 
 Shapes = Mapping[str, int | tuple[int, ...] | list[int]]
@@ -182,8 +182,12 @@ def samples_for(imported: Imported, calibrate: Any, inputs: Any, ordered: bool) 
         rows = _rows(calibrate)
         if rows and all(isinstance(row, str | Path) for row in rows):
             return read_samples(imported, rows)
-        named = [_named(imported, row, ordered) for row in rows]
-        found = [sample for row in named for sample in samples_of(imported, row)]
+        found: list[Arrays] = []
+        for row in rows:
+            if isinstance(row, Following):  # its maker knows the model, and it may cost a run of it
+                found.append(cast(Arrays, row))
+            else:
+                found += samples_of(imported, _named(imported, row, ordered))
         if not found:
             raise TilewrightError("TW0044", "there are no samples to calibrate with")
         return found

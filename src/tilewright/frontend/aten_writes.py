@@ -6,7 +6,7 @@
 Values that share memory are a base and views of it. A write through any of them makes a new value of
 the base; a view that is read after that is taken anew from the base as it is then. Where it depends on
 strides whether two values share memory (`reshape` of a transpose), and it matters, the write is refused.
-A live program needs none of this: torch makes it functional.
+Of live programs only writes that nobody else sees come here (`torch_plain`); others torch makes functional.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tilewright.frontend.onnx_lowering import Lowering
 
 OPERATOR_FILES = (
-    "elementwise", "movement", "lookup", "rows", "products", "windows", "quantised", "control",
+    "elementwise", "movement", "lookup", "rows", "products", "windows", "spread", "sampling", "quantised", "control",
     "recurrent", "linear",
 )  # fmt: skip
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.dialects import builtin
 
 from tilewright.dialects.intents import integers
 from tilewright.dialects.xdsl_api import Attribute, IntegerAttr, SSAValue, TensorType, UnitAttr
 from tilewright.frontend.onnx_lowering import Lowering
 from tilewright.frontend.onnx_nodes import Node, lowers, unsupported
-from tilewright.frontend.onnx_ops_movement import border, take, window
+from tilewright.frontend.onnx_ops_movement import border, window
 from tilewright.frontend.onnx_values import Value, element, is_float, shape
 
 
@@ -104,8 +103,19 @@ def convolve(
     strides, dilations = (two(node.get(name), 1, rank) for name in ("strides", "dilations"))
     pads = padding_of(node, size, kernel, strides, dilations, rank)
     groups = node.get("group", 1)
-    depth = 0
-    if rank == 3:
+    result = windows_over(low, x, w, bias, to, strides, dilations, pads, groups)
+    sizes = shape(result)
+    return low.reshape(result, [*sizes[:2], sizes[3]]) if flat else result
+
+
+def windows_over(
+    low: Lowering, x: SSAValue, w: SSAValue, bias: SSAValue | None, to: Attribute,
+    strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int], groups: int,
+) -> SSAValue:  # fmt: skip
+    """A convolution of images or volumes."""
+    size, kernel = shape(x)[2:], shape(w)[2:]
+    volumes, depth = len(size) == 3, 0
+    if volumes:
         depth = counts(size, kernel, strides, pads, dilations)[0]
         x, w = _depth_as_channels(low, x, w, depth, strides[0], dilations[0], pads, groups)
         strides, dilations, pads = strides[1:], dilations[1:], [*pads[1:3], *pads[4:]]
@@ -116,10 +126,10 @@ def convolve(
     sizes = [shape(x)[0], shape(w)[0], *counts(size, kernel, strides, pads, dilations)]
     operands = [x, w] if bias is None else [x, w, bias]
     result: SSAValue = low.call("conv2d", operands, TensorType(to, sizes), attributes)
-    if rank == 3:
+    if volumes:
         rows = low.reshape(result, [sizes[0] // depth, depth, *sizes[1:]])
         return low.transpose(rows, [0, 2, 1, 3, 4])
-    return low.reshape(result, [*sizes[:2], sizes[3]]) if flat else result
+    return result
 
 
 def _depth_as_channels(
@@ -142,81 +152,6 @@ def _depth_as_channels(
     images = low.reshape(joined, [batch * count, taps * channels, height, width])
     w = low.transpose(w, [0, 2, 1, 3, 4])
     return images, low.reshape(w, [filters, taps * inside, *kernel])
-
-
-@lowers("ConvTranspose")
-def transposed_convolution(low: Lowering, node: Node) -> Value:
-    """Zeros between the elements, then a convolution with the filter turned round."""
-    x, w = low.tensor(node.required(0)), low.tensor(node.required(1))
-    rank = len(shape(x)) - 2
-    flat = rank == 1
-    if rank == 3:
-        unsupported("a transposed convolution of volumes")
-    x, w = image(low, x), image(low, w)
-    groups = node.get("group", 1)
-    size, kernel = shape(x)[2:], shape(w)[2:]
-    strides, dilations = (two(node.get(name), 1, rank) for name in ("strides", "dilations"))
-    extra = two(node.get("output_padding"), 0, rank)
-    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    full = [(size[i] - 1) * strides[i] + spans[i] + extra[i] for i in range(2)]
-    before, after = _cropping(node, full, size, strides, rank)
-    batch, channels = shape(x)[:2]
-    if strides != [1, 1]:
-        spread = [(n - 1) * s + 1 for n, s in zip(size, strides, strict=True)]
-        zeros = low.fill(low_literal(x), [batch, channels, *spread])
-        places: dict[str, Attribute] = {
-            "offsets": integers([0] * 4),
-            "sizes": integers(shape(x)),
-            "strides": integers([1, 1, *strides]),
-        }
-        x = low.call("insert_slice", [x, zeros], zeros.type, places)
-    for axis in (2, 3):
-        if shape(w)[axis] > 1:
-            w = take(low, w, low.integers(np.arange(shape(w)[axis])[::-1], "reverse"), axis)
-    per_group = shape(w)[1]
-    w = low.reshape(w, [groups, channels // groups, per_group, *kernel])
-    w = low.reshape(
-        low.transpose(w, [0, 2, 1, 3, 4]), [groups * per_group, channels // groups, *kernel]
-    )
-    pads = [spans[i] - 1 - before[i] for i in range(2)]
-    pads += [spans[i] - 1 + extra[i] - after[i] for i in range(2)]
-    if min(pads) < 0:
-        unsupported("padding that cuts into the image")
-    attributes = window_attributes([1, 1], pads, dilations)
-    if groups != 1:
-        attributes["groups"] = IntegerAttr(groups, builtin.i64)
-    sizes = [batch, groups * per_group, *counts(shape(x)[2:], kernel, [1, 1], pads, dilations)]
-    bias = node.input(2)
-    operands = [x, w] if bias is None else [x, w, low.tensor(bias)]
-    result: SSAValue = low.call("conv2d", operands, TensorType(element(x), sizes), attributes)
-    return low.reshape(result, [*sizes[:2], sizes[3]]) if flat else result
-
-
-def low_literal(x: SSAValue):
-    from tilewright.dialects.intents import literal
-
-    return literal(0, element(x)).value
-
-
-def _cropping(
-    node: Node, full: Sequence[int], size: Sequence[int], strides: Sequence[int], rank: int
-) -> tuple[list[int], list[int]]:
-    """What is cut off the full result in front and behind."""
-    wanted = node.get("output_shape")
-    mode = node.get("auto_pad", "NOTSET")
-    if wanted is None and mode in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = [n * s for n, s in zip(size, strides, strict=True)][2 - rank :]
-    if wanted is None:
-        pads = node.get("pads") or [0] * (2 * rank)
-        lead = [0] * (2 - rank)
-        return lead + list(pads[:rank]), lead + list(pads[rank:])
-    target = list(full[: 2 - rank]) + list(wanted[-rank:])
-    before, after = [0, 0], [0, 0]
-    for i in range(2):
-        total = full[i] - target[i]
-        half = total // 2
-        before[i], after[i] = (half, total - half) if mode == "SAME_UPPER" else (total - half, half)
-    return before, after
 
 
 # ------------------------------------------------------------------------------------ pooling

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,39 @@ from tilewright.io.tensor_blob import read_tensors
 
 Arrays = dict[str, np.ndarray]
 SUFFIXES = (".npz", ".safetensors")
+
+
+class Following(Mapping[str, np.ndarray]):
+    """A sample made of what the model gives for the one before, when somebody asks for it.
+
+    names: of its arrays. make: the arrays, from the outputs for the sample before where they are known;
+    for None it finds them itself, which takes a run of the model.
+    """
+
+    def __init__(self, names: Sequence[str], make: Callable[[Arrays | None], Arrays]) -> None:
+        self._names, self._make = tuple(names), make
+        self._made: Arrays | None = None
+
+    def behind(self, results: Arrays | None) -> Arrays:
+        """The arrays; results: outputs for the sample before. The first time decides."""
+        if self._made is None:
+            self._made = self._make(results)
+            assert tuple(self._made) == self._names
+        return self._made
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.behind(None)[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 _VOID = {1: ml_dtypes.float8_e4m3fn, 2: ml_dtypes.bfloat16}  # what numpy cannot name in a file
 
 
@@ -131,6 +164,8 @@ def _fitting(spec: TensorSpec, array: np.ndarray, place: Location | None) -> np.
 def with_state(model: Imported, samples: Sequence[Arrays]) -> list[Arrays]:
     """The samples with the first values of the model's own memory where they give none."""
     first = {spec.name: _first(model, spec) for spec in model.inputs if spec.name in model.state}
+    if not first:
+        return list(samples)
     return [{**first, **sample} for sample in samples]
 
 

@@ -10,6 +10,7 @@ Error codes: TW6120 torch is not installed, TW6121 the model cannot be exported.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
 import json
@@ -41,6 +42,7 @@ from tilewright.frontend.imported import Array, Imported
 from tilewright.frontend.torch_decompositions import own_decompositions
 from tilewright.frontend.torch_eager import check_runs
 from tilewright.frontend.torch_outputs import plain_outputs, writes_parameters
+from tilewright.frontend.torch_plain import has_complex, is_getitem, is_plain
 
 # torch may be missing, and this file has its name: its types are written as Any.
 Module = Any
@@ -178,8 +180,14 @@ def export_error(error: Exception, source: str) -> TilewrightError:
 
 def import_program(program: ExportedProgram, source: str = "ExportedProgram") -> Imported:
     """An exported program; it is made functional first, and what has no mapping is decomposed as
-    torch itself does it: recurrent layers, for one."""
+    torch itself does it: recurrent layers, for one.
+
+    Both trace it anew, which takes longer than exporting it, so what needs neither is taken as it is.
+    """
     torch = load_torch()
+    if is_plain(torch, program):
+        with contextlib.suppress(TilewrightError):  # torch may say it otherwise
+            return import_graph(graph_of(program, source))
     try:
         with torch.no_grad(), quiet():
             functional = _known_calls(torch, program.run_decompositions({}))
@@ -199,7 +207,7 @@ def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
         unknown = {
             node.target
             for node in nodes
-            if not is_mapped(str(node.target), _has_complex(torch, node))
+            if not is_mapped(str(node.target), has_complex(torch, node))
         }
         table = torch._decomp.get_decompositions(list(unknown))
         table |= {call: known[call] for call in unknown if call in known}
@@ -208,13 +216,6 @@ def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:
             break
         program = program.run_decompositions(table)
     return program
-
-
-def _has_complex(torch: Any, node: Any) -> bool:
-    """Whether complex numbers go into a call or come out of it."""
-    found = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
-    leaves = torch.utils._pytree.tree_leaves(found)
-    return any(isinstance(leaf, torch.Tensor) and leaf.is_complex() for leaf in leaves)
 
 
 # --------------------------------------------------------------------------- the graph
@@ -226,27 +227,23 @@ def graph_of(program: ExportedProgram, source: str) -> ExportedGraph:
     graph = ExportedGraph(source, [], {}, [], [], live=True)
     parts: dict[tuple[str, int], str] = {}  # (node, index) -> the getitem that reads it
     for node in program.graph.nodes:
-        if node.op == "call_function" and _is_getitem(node):
+        if node.op == "call_function" and is_getitem(node):
             parts.setdefault((node.args[0].name, node.args[1]), node.name)
     aliases = {
         node.name: parts[node.args[0].name, node.args[1]]
         for node in program.graph.nodes
-        if node.op == "call_function" and _is_getitem(node)
+        if node.op == "call_function" and is_getitem(node)
     }
     for node in program.graph.nodes:
         if node.op == "placeholder":
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor):
                 graph.values[node.name] = _info(value, node.name, None, source)
-        elif node.op == "call_function" and not _is_getitem(node):
+        elif node.op == "call_function" and not is_getitem(node):
             graph.nodes.append(_node(torch, node, graph, parts, aliases))
     _inputs(program, graph)
     _outputs(torch, program, graph, aliases)
     return graph
-
-
-def _is_getitem(node: Any) -> bool:
-    return getattr(node.target, "__name__", "") == "getitem" and not hasattr(node.target, "_schema")
 
 
 def _node(

@@ -36,13 +36,14 @@ def _behind(graph: Graph, wave: Node) -> set[Node] | None:
         node = graph.definition.get(waiting.pop())
         if node is None or node in seen or dtype_of(node.result).startswith(("i", "ui")):
             continue
-        if node.family in LAYERS or (node.family == "matmul" and _terms(node) > TERMS):
+        if node.family in LAYERS or (node.family == "matmul" and not few_terms(node)):
             return None
         seen.add(node)
         waiting += node.operands
     return seen
 
 
-def _terms(node: Node) -> int:
+def few_terms(node: Node) -> bool:
+    """Whether a product mixes so few numbers that it is no layer."""
     lhs: SSAValue = node.inputs["lhs"]
-    return shape_of(lhs)[-2 if node.call.flag("transpose_lhs") else -1]
+    return shape_of(lhs)[-2 if node.call.flag("transpose_lhs") else -1] <= TERMS

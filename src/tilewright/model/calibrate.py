@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import FunctionType
 from tilewright.dialects.xdsl_api import SSAValue, func
 from tilewright.errors import TilewrightError
 from tilewright.frontend.imported import Imported
+from tilewright.frontend.samples import Following
 from tilewright.model.capture import capture
 from tilewright.model.meanings import meanings_of
 from tilewright.model.sample_values import Meaning, draw
@@ -99,6 +100,8 @@ def calibrate(
     executor = Executor(model.module, model.weights, watch=told)
     found = []
     for arrays in inputs:
+        if isinstance(arrays, Following) and found:
+            arrays.behind(found[-1])  # it need not run the model for them
         executor.run([np.asarray(arrays[spec.name]) for spec in model.inputs], main_name(model))
         found.append({name: last[value] for name, value in outputs})
     return found

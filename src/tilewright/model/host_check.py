@@ -100,8 +100,11 @@ class HostCheck:
             role: self.values[names[0]].dtype for role, names in operation.operands.items() if names
         }
         given = Given(operands, types, operation.attributes, operation.shape, wanted)
-        with np.errstate(all="ignore"):
-            result = _narrow(np.asarray(meaning(given)), wanted)
+        if 0 in operation.shape:
+            result = np.empty(operation.shape, wanted)
+        else:
+            with np.errstate(all="ignore"):
+                result = _narrow(np.asarray(meaning(given)), wanted)
         self.values[operation.output] = np.broadcast_to(result, operation.shape)
         entered = [self.near.get(name, 0.0) for name in names]
         self.near[operation.output] = max([_near(wanted), *entered])

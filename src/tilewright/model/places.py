@@ -9,6 +9,9 @@ from tilewright.errors import TilewrightError
 from tilewright.model.angles import angles_of
 from tilewright.model.capture import Graph, Node
 from tilewright.model.options import CompileOptions
+from tilewright.model.positions import positions_of
+
+POSITIONS = "positions of what is looked up stay in float32: rounded, they are other ones"
 
 Supports = Callable[[Node], str | None]  # None: the machine runs it; else why it does not
 Reasons = Mapping[Node, str]
@@ -25,16 +28,19 @@ def places(
 ) -> dict[Node, str]:
     """The operations of the host with their reasons, in program order.
 
-    exact_angles: what sin and cos are taken of stays with the host, in float32; for machines that
-    would compute it in fewer bits.
+    exact_angles: what sin and cos are taken of, and where something is looked up, stays with the host,
+    in float32; for machines that would compute it in fewer bits.
     """
     angles = angles_of(graph) if exact_angles else frozenset()
+    positions = positions_of(graph) if exact_angles else frozenset()
     found: dict[Node, str] = {}
     for node in graph.nodes:
         if named(node.layer, options.host):
             found[node] = "asked for"
         elif node in angles:
             found[node] = "angles of sin and cos stay in float32: rounded, they are off by radians"
+        elif node in positions:
+            found[node] = POSITIONS
         else:
             reason = supports(node)
             if reason is not None:

@@ -46,7 +46,7 @@ class Machine:
     """What a machine has to say about models before it sees the encoded program.
 
     supports: why an operation is not for the machine, None if it is. exact_angles: arguments of
-    sin and cos stay with the host, because the machine has fewer than 24 bits.
+    sin and cos, and positions of lookups, stay with the host, because the machine has fewer than 24 bits.
     formats: the numbers it computes an operation in; without it the model keeps its types.
     rules: how its codes are made. supports_encoded: as `supports`, for the operations that stand
     in place of the model's after quantisation (quantise, rescale, …); without it they are on the

@@ -1,8 +1,8 @@
 """Which value of the original model a step's result stands for.
 
-A step names the operations it does the work of, as `layer: family place`. The last of them that
-has the shape of the result makes the value. Steps in a loop have the names of the first round; the operations of the other rounds
-follow at equal distances.
+A step names the operations it does the work of, as `layer: family place (which of how many)`. The
+last of them that has the shape of the result makes the value. Steps in a loop have the names of the
+first round; the operations of the other rounds follow at equal distances.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from tilewright.frontend.imported import Imported
 
 Name = tuple[str, str]  # layer and family
-_SOURCE = re.compile(r"(?P<layer>.*?): (?P<family>\S+)( .*)?", re.S)
+_SOURCE = re.compile(
+    r"(?P<layer>.*?): (?P<family>\S+)( .*?)??( \((?P<number>\d+) of (?P<count>\d+)\))?", re.S
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def _scaled(model: CompiledModel[Any]) -> set[Name]:
 def _places(model: CompiledModel[Any], nodes: list[Operation]) -> list[list[int]]:
     """Where the operations of every step stand, those of a loop in its first round.
 
-    Operations that look alike belong to steps in their order.
+    Of operations that look alike a step says which one it is. Where it does not, they belong to steps
+    in their order.
     """
     named: dict[Name, list[int]] = {}
     for number, op in enumerate(nodes):
@@ -86,7 +89,10 @@ def _places(model: CompiledModel[Any], nodes: list[Operation]) -> list[list[int]
         mine = []
         for source in step.sources:
             candidates = named.get(_parsed(source), [])
-            if candidates:
+            number = _which(source, len(candidates))
+            if number is not None:
+                mine.append(candidates[number])
+            elif candidates:
                 mine.append(next((n for n in candidates if n not in used), candidates[-1]))
         used.update(mine)
         places.append(mine)
@@ -154,6 +160,14 @@ def _sizes(shape: Iterable[int]) -> tuple[int, ...]:
 def _parsed(source: str) -> Name:
     match = _SOURCE.fullmatch(source)
     return (match["layer"], match["family"]) if match else (source, "")
+
+
+def _which(source: str, count: int) -> int | None:
+    """Which of so many operations that look alike a step names, if it says so of as many."""
+    match = _SOURCE.fullmatch(source)
+    if match is None or match["number"] is None or int(match["count"]) != count:
+        return None
+    return int(match["number"]) - 1 if 1 <= int(match["number"]) <= count else None
 
 
 def _name(op: Operation) -> Name:

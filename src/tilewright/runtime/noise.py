@@ -96,11 +96,13 @@ def _disturbed(original: Imported) -> tuple[Imported, dict[str, tuple[int, ...]]
     from tilewright.dialects.xdsl_api import DenseResourceAttr, arith
     from tilewright.model.angles import angles_of
     from tilewright.model.capture import capture
+    from tilewright.model.positions import positions_of
     from tilewright.model.simplify import simplify
 
     simple = simplify(original)
     graph = capture(simple)
-    exact, shapes = angles_of(graph) | _indices(graph), dict[str, tuple[int, ...]]()
+    exact = angles_of(graph) | positions_of(graph) | _indices(graph)
+    shapes: dict[str, tuple[int, ...]] = {}
     for number, node in enumerate(graph.nodes):
         if node in exact or node.family in UNCHANGED:
             continue

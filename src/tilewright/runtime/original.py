@@ -61,10 +61,11 @@ def find_original(model: CompiledModel[Any], notes: list[str]) -> Imported | Non
 
 def is_same(model: CompiledModel[Any], imported: Imported) -> bool:
     """Whether this is the model that was compiled, by the hash in its provenance."""
-    from tilewright.model.digest import model_hash
+    from tilewright.model.digest import former_model_hash, model_hash
     from tilewright.model.simplify import simplify
 
-    return model_hash(simplify(imported)) == model.provenance.get("model_hash")
+    noted, simple = model.provenance.get("model_hash"), simplify(imported)
+    return any(hashed(simple) == noted for hashed in (model_hash, former_model_hash))
 
 
 def run_original(

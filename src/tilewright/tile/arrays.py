@@ -200,7 +200,13 @@ def as_tiles(value: Any) -> TileArray:
     kind = "a number" if isinstance(value, (int, float)) else type(value).__name__
     if value is None:
         kind = "None"
-    raise active().error("TW1616", f"a tile is needed here, not {kind}")
+    from tilewright.tile.tensors import Tensor
+
+    hint = None
+    if isinstance(value, Tensor):
+        kind = f"the tensor {value.name}"
+        hint = f"{value.name}[{', '.join(':' * len(value.shape))}], or some blocks of it, is a tile"
+    raise active().error("TW1616", f"a tile is needed here, not {kind}", hint)
 
 
 def _as_operand(value: Any) -> TileArray | float:

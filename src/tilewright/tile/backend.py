@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.tile.arrays import Cell, TileArray
-from tilewright.tile.blocks import Block, Single
+from tilewright.tile.blocks import Block, Single, Terms
 from tilewright.tile.machine import TileMachine
 
 if TYPE_CHECKING:
@@ -147,6 +147,10 @@ class Backend:
         raise NotImplementedError
 
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
+        raise NotImplementedError
+
+    def divided(self, index: Single, count: int) -> tuple[tuple[int, Terms], tuple[int, Terms]]:
+        """An index that follows loops of the program, divided by a number: quotient and rest."""
         raise NotImplementedError
 
     def scope(self) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 
 from tilewright.tile.layouts import SIDE
 
+Terms = tuple[tuple[Any, int], ...]  # loop variables with factors
+
 
 @dataclass(frozen=True)
 class Block:
@@ -92,11 +94,11 @@ class Block:
 class Single:
     """One index of a leading dimension: a number plus multiples of loop variables.
 
-    `g * 4 + i` is the head of a group, `h // 4` the group of a head (unrolled loops only).
+    `g * 4 + i` is the head of a group, `h // 4` the group of a head and `h % 4` its place there.
     """
 
     start: int
-    terms: tuple[tuple[Any, int], ...] = ()
+    terms: Terms = ()
     last: int = 0  # the largest index it takes
 
     def __mul__(self, factor: int) -> Single:
@@ -115,18 +117,23 @@ class Single:
     __radd__ = __add__
 
     def __floordiv__(self, count: int) -> Single:
+        return self._divided(count)[0]
+
+    def __mod__(self, count: int) -> Single:
+        return self._divided(count)[1]
+
+    def _divided(self, count: int) -> tuple[Single, Single]:
         from tilewright.tile.backend import active
 
         _whole("divided by", count)
         if count < 1:
             raise active().error("TW1604", f"an index cannot be divided by {count}")
+        last = self.last // count, min(self.last, count - 1)
         if self.terms:
-            raise active().error(
-                "TW1627",
-                "the index of a loop of the program cannot be divided",
-                "loop over groups and their members, `k[g]` and `q[g * 4 + i]`, or use unroll=True",
-            )
-        return Single(self.start // count, (), self.last // count)
+            (start, terms), (left, others) = active().divided(self, count)
+            return Single(start, terms, last[0]), Single(left, others, last[1])
+        whole, left = divmod(self.start, count)
+        return Single(whole, (), last[0]), Single(left, (), last[1])
 
 
 def _whole(what: str, number: object) -> None:

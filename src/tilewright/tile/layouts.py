@@ -11,7 +11,6 @@ the order `rows` every row of a tensor is such a vector.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import ml_dtypes
@@ -19,6 +18,7 @@ import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.reference import arithmetic as arith
+from tilewright.reference.rounding import fp8_codes
 
 if TYPE_CHECKING:
     from tilewright.tile.types import Arrangement
@@ -161,7 +161,7 @@ def to_codes(array: np.ndarray, dtype: str) -> np.ndarray:
     if array.dtype == np.uint8:
         return array
     if array.dtype == np.float32 and array.size > _SMALL:
-        return _fp8_of_floats(array)
+        return fp8_codes(array)
     clipped = np.clip(_numbers(array), -arith.FP8_MAX, arith.FP8_MAX)
     return clipped.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
 
@@ -179,25 +179,7 @@ def held_codes(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 _INFINITY = 0x7F80  # its bits in bf16
-_SMALL = 4096  # elements up to which a table is not worth making
-
-
-@cache
-def _fp8_of_halves() -> np.ndarray:
-    """The fp8 codes of all bf16 patterns."""
-    numbers = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
-    with np.errstate(invalid="ignore"):  # there are signalling NaN among them
-        return to_codes(numbers.astype(np.float64), "fp8")
-
-
-def _fp8_of_floats(array: np.ndarray) -> np.ndarray:
-    """The same, several times as fast: weights come by the hundred million.
-
-    The upper half of a float32, with its last bit set where the lower half is not zero, rounds to fp8
-    as the whole does: the bit remembers on which side of a tie the number was.
-    """
-    halves = np.ascontiguousarray(array, "<f4").view("<u2").reshape(*array.shape, 2)
-    return _fp8_of_halves().take(halves[..., 1] | (halves[..., 0] != 0))
+_SMALL = 4096  # elements up to which a table, where it is needed, is not worth making
 
 
 def _numbers(array: np.ndarray) -> np.ndarray:

@@ -83,6 +83,7 @@ class Tensor:
             raise self.backend.error(
                 "TW1607",
                 f"{self.name} has {len(self.shape)} dimensions, {len(index)} indices given",
+                f"index all of them: {self.name}[{', '.join([':'] * len(self.shape))}] is all of it",
             )
         count = 1 if self.is_vector else 2
         leading = [
@@ -115,6 +116,21 @@ class Tensor:
             )
         return index
 
+    def _instead_of(self, index: Any, rows: bool) -> str:
+        """What to write where an index is no block."""
+        if self.is_vector or not isinstance(index, Single | int):
+            return "use tw.grid, tw.steps or :"
+        leading, (high, wide) = self.spec.sizes[:-2], [repr(size) for size in self.spec.sizes[-2:]]
+        before = "".join(f"{size!r}, " for size in leading)
+        if rows:
+            shape, way = (
+                f"[{before}{high}, {wide}].separate()",
+                "whose rows are vectors of their own",
+            )
+        else:
+            shape, way = f"[{before}{wide}, {high}, 1]", "whose columns are tensors of their own"
+        return f"annotate it tw.value{shape.replace(chr(39), chr(34))}, {way}, or use tw.grid, tw.steps or :"
+
     def _block(self, index: Any, extent: int, rows: bool = False) -> Block:
         if isinstance(index, slice) and index == slice(None):
             return whole(extent, self.backend.side)
@@ -122,7 +138,7 @@ class Tensor:
             raise self.backend.error(
                 "TW1605",
                 f"{shown(index)} does not index a tile dimension of {self.name}",
-                "use tw.grid, tw.steps or :",
+                self._instead_of(index, rows),
             )
         if index.shift is not None:
             return self._window(index, extent, rows)

@@ -7,8 +7,12 @@ arguments and results of the loops that change them.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
 
 from tilewright.dialects.xdsl_api import (
     Block as IRBlock,
@@ -19,14 +23,47 @@ from tilewright.dialects.xdsl_api import (
     scf,
 )
 from tilewright.tile.arrays import Arithmetic, Cell, TileArray
-from tilewright.tile.blocks import Block, Single
+from tilewright.tile.backend import running
+from tilewright.tile.blocks import Block, Single, Terms
+from tilewright.tile.loop_forms import Around, LoopForms, OtherForm, Place
 from tilewright.tile.rebinding import changed, variables
 from tilewright.tile.recorder import INDEX, Recorder, Scope
 from tilewright.tile.states import Carrier
 
+if TYPE_CHECKING:
+    from tilewright.tile.kernel import Kernel
+    from tilewright.tile.layouts import Layout
+    from tilewright.tile.machine import TileMachine
+
+
+def traced(
+    kernel: Kernel, layouts: dict[str, Layout], make: Callable[[LoopForms], Tracer]
+) -> Tracer:
+    """The trace of a kernel, with its function complete; again until its loops have their forms."""
+    forms = LoopForms()
+    while True:
+        tracer = make(forms)
+        tensors = kernel.tensors(tracer, layouts)
+        for tensor in tensors.values():
+            tracer.bind(tensor)
+        with running(tracer):
+            try:
+                kernel.run_on(tensors)
+            except OtherForm:
+                continue
+            tracer.finish()
+        return tracer
+
 
 class Tracer(Recorder):
     """Runs the author's loops once each."""
+
+    def __init__(
+        self, machine: TileMachine, code: CodeType, name: str, forms: LoopForms | None = None
+    ) -> None:
+        super().__init__(machine, code, name)
+        self.forms = forms or LoopForms()
+        self.around: dict[SSAValue, Around] = {}
 
     # --- scopes and cells ---------------------------------------------------------------
 
@@ -70,39 +107,75 @@ class Tracer(Recorder):
         self, extent: int, size: int, unroll: bool | int, padded: bool = False
     ) -> Iterator[Block]:
         step, tiles = size // self.side, -(-extent // self.side)
-        count = tiles // step if padded else extent // size
-        for group in self._loop(count, size, unroll):
+        count, place = tiles // step if padded else extent // size, self._place()
+        apart = min(count, self.forms.first_apart.get(place, 0))
+        for k in range(apart):
+            yield Block(k * step, step, extent, side=self.side)
+        for group in self._loop(count - apart, size, unroll, place):
             for k, variable in group:
-                yield Block(k * step, step, extent, variable, side=self.side)
+                yield Block((apart + k) * step, step, extent, variable, side=self.side)
         for start in range(count * step, tiles, step):
             yield Block(start, min(step, tiles - start), extent, side=self.side)
 
     def blocks_before(self, block: Block, size: int) -> Iterator[Block]:
         known, (variable, *others) = block.start * self.side, block.variables
-        if others or known < size or known % size:
+        around = self.around[variable]
+        written = any(not c.shaped for c in self._carriers())  # the first says what is carried
+        least = size * (1 + written)
+        if not others and around.step % size == 0 and known < least:
+            apart = -(-least // (block.tiles * self.side))
+            if self.forms.part_first(around.place, apart):
+                raise OtherForm
+        if others or known < least or known % size or around.step % size:
             raise self.error(
                 "TW1604",
                 f"before a block that follows a loop come whole blocks of {size} elements, one at least",
-                "loop from the second block on, in steps of so many elements",
+                f"go through the loop around it in steps of {size} elements or a multiple",
             )
+        if written:
+            yield Block(0, size // self.side, block.extent, side=self.side)
         scope = self._open()
         seen, held = self._locals(), variables()
         yield Block(0, size // self.side, block.extent, scope.block.args[0], side=self.side)
         self._check_rebinding(scope, seen, held)
-        self._close(scope, 0, Single(known, ((variable, 1),)), size)
+        self._close(scope, size * written, Single(known, ((variable, 1),)), size)
 
     def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
-        for group in self._loop(extent, 1, unroll):
+        place = self._place()
+        members = self.forms.members.get(place, ())
+        if place in self.forms.written_out:
+            members, unroll = (), True
+        strides = (*members, 1)
+        counts = [whole // part for whole, part in pairwise((extent, *strides))]
+        yield from self._nested(list(zip(counts, strides, strict=True)), unroll, place, extent)
+
+    def _nested(
+        self, levels: list[tuple[int, int]], unroll: bool | int, place: Place, extent: int
+    ) -> Iterator[Single]:
+        """Indices as a loop of the program, or as loops in loops: counts and strides of each."""
+        (count, stride), *inner = levels
+        for group in self._loop(count, 1, unroll, place, (stride, extent)):
             for k, variable in group:
-                terms = () if variable is None else ((variable, 1),)
-                yield Single(k, terms, extent - 1)
+                terms = () if variable is None else ((variable, stride),)
+                index = Single(k * stride, terms, (count - 1) * stride)
+                if not inner:
+                    yield index
+                    continue
+                for member in self._nested(inner, False, place, extent):
+                    yield index + member
 
     def _loop(
-        self, count: int, step: int, unroll: bool | int
+        self,
+        count: int,
+        step: int,
+        unroll: bool | int,
+        place: Place,
+        steps: tuple[int, int] = (1, 0),
     ) -> Iterator[list[tuple[int, SSAValue | None]]]:
         """Groups of steps: unrolled, or the body of a loop of the program.
 
         A step is a number, or a number beyond a loop variable that counts in units of `step`.
+        steps: of an index that follows it, and the extent of that index.
         """
         written = count if unroll is True else 0
         if not written and any(not c.shaped for c in self._carriers()):
@@ -117,10 +190,41 @@ class Tracer(Recorder):
             scope = self._open()
             before, held = self._locals(), variables()
             variable = scope.block.args[0]
+            last = (written + (trips - 1) * group) * step
+            self.around[variable] = Around(place, written * step, last, group * step, *steps)
             yield [(k, variable) for k in range(group)]
             self._check_rebinding(scope, before, held)
             self._close(scope, written * step, (written + trips * group) * step, group * step)
         yield [(k, None) for k in range(written + trips * group, count)]
+
+    def divided(self, index: Single, count: int) -> tuple[tuple[int, Terms], tuple[int, Terms]]:
+        whole = tuple((v, factor // count) for v, factor in index.terms if factor % count == 0)
+        rest = tuple((v, factor) for v, factor in index.terms if factor % count)
+        ends = [
+            sorted((factor * self.around[v].first, factor * self.around[v].last))
+            for v, factor in rest
+        ]
+        low, high = (index.start + sum(end[k] for end in ends) for k in (0, 1))
+        if low // count == high // count:
+            quotient = low // count
+            return (quotient, whole), (index.start - quotient * count, rest)
+        for variable, factor in rest:
+            around = self.around[variable]
+            part = count // math.gcd(factor, count) * around.stride
+            if self.forms.divide(around.place, around.extent, part):
+                raise OtherForm
+        raise AssertionError("loops that are written out leave no variables to divide")
+
+    def _place(self) -> Place:
+        """Where the loop that begins stands."""
+        found = []
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            found.append((frame.f_code, frame.f_lineno))
+            if frame.f_code is self.code:
+                return tuple(found)
+            frame = frame.f_back
+        return ()
 
     def _carriers(self) -> list[Carrier]:
         scopes = set(map(id, self.inner.chain()))

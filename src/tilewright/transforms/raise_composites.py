@@ -24,6 +24,7 @@ from tilewright.transforms.raising.attention import (
 from tilewright.transforms.raising.caches import separate_caches
 from tilewright.transforms.raising.masks import simplify_attention_mask
 from tilewright.transforms.raising.rotary import halve_tables, norm_before_rotation
+from tilewright.transforms.raising.rows_of_pixels import keep_rows_of_pixels, means_of_rows
 from tilewright.transforms.raising.spellings import SPELLINGS
 from tilewright.transforms.raising.transposes import (
     cancel_transposes,
@@ -36,6 +37,7 @@ from tilewright.transforms.simplify_kernels import simplify_kernels
 CALL_RULES = (
     simplify_attention_mask, flatten_attention, regroup_attention, straighten_attention,
     separate_caches, halve_tables, norm_before_rotation, cancel_transposes, turn_convolution,
+    keep_rows_of_pixels, means_of_rows,
 )  # fmt: skip
 ROUNDS = 12  # each lets names grow by a step; chains of models need three or four
 

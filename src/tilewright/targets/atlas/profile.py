@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import Location, TilewrightError
 from tilewright.io.file_access import decode_text, read_bytes
-from tilewright.targets.atlas.isa import OPCODES, Opcode, Operand, Span
+from tilewright.targets.atlas.isa import OPCODES, Kind, Opcode, Operand, Span
 
 _FOLDER = Path(__file__).parent / "profiles"
 _UNITS = ("SCALAR", "MXU0", "MXU1", "VPU", "DMA", "LSU")
@@ -159,6 +159,20 @@ class Profile:
     def timing_of(self, opcode: Opcode) -> Timing:
         """Unit, latency and interval; DMA transfers get their time from `dma.ticks`."""
         return self._timing_of[opcode.index]
+
+    @cached_property
+    def _accesses_of(self) -> tuple[tuple[tuple[int, bool, bool], ...], ...]:
+        return tuple(
+            tuple(
+                (self.footprint(o) if o.kind is Kind.M else 1, o.reads, o.writes)
+                for o in row.operands
+            )
+            for row in OPCODES
+        )
+
+    def accesses_of(self, opcode: Opcode) -> tuple[tuple[int, bool, bool], ...]:
+        """(registers it holds, whether it reads, writes them) of every operand."""
+        return self._accesses_of[opcode.index]
 
 
 # --- reading profile files ------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.cli.status_line import StatusLine
 from tilewright.errors import TilewrightError
 from tilewright.io.file_access import decode_text, read_bytes, write_atomically
 
@@ -147,14 +148,24 @@ def gemm(
         "stream_depth": stream_depth,
         **({"stagger": True} if stagger else {}),
     }  # fmt: skip
-    with _Progress(as_json) as say:
+    line = StatusLine(not as_json)
+    with line:
+        line.say("planning")
         design = _planned(
-            rows, inner, columns_of_b, array, _tile(tile_text), policy, kernel_rate, options, say
+            rows,
+            inner,
+            columns_of_b,
+            array,
+            _tile(tile_text),
+            policy,
+            kernel_rate,
+            options,
+            line.say,
         )
         report = report_gemm(
             design, kernel_rate=kernel_rate, dispatch=dispatch, check=check,
             values="values" in simulate, time="time" in simulate, seed=seed,
-            record=emit_to is not None, progress=say,
+            record=emit_to is not None, progress=line.say,
         )  # fmt: skip
     if emit_to is not None:
         _emit(report, Path(emit_to), syntax)
@@ -177,32 +188,6 @@ def _planned(
             **options,
         ).design  # fmt: skip
     return plan_gemm(M, K, N, tile=tile, policy=policy, device=array, **options)
-
-
-class _Progress:
-    """A line on the terminal while something takes long; silent for scripts."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.status = None
-        if not quiet:
-            from rich.console import Console
-
-            console = Console(stderr=True)
-            if console.is_terminal:
-                self.status = console.status("planning")
-
-    def __enter__(self):
-        if self.status is not None:
-            self.status.start()
-        return self.say
-
-    def say(self, text: str) -> None:
-        if self.status is not None:
-            self.status.update(text)
-
-    def __exit__(self, *_: object) -> None:
-        if self.status is not None:
-            self.status.stop()
 
 
 def _print(report: GemmReport, emitted: str | None) -> None:
@@ -300,8 +285,10 @@ def layers(
     """
     from tilewright.targets.xdna.cli_layers import print_layers
 
-    with _Progress(as_json) as say:
-        print_layers(what, tokens, device, weights, bandwidth, best, as_json, say)
+    line = StatusLine(not as_json)
+    with line:
+        line.say("planning")
+        print_layers(what, tokens, device, weights, bandwidth, best, as_json, line.say)
     return 0
 
 

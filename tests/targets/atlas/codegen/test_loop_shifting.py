@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from random_loops import ANY_GAIN, OUT, STATE, TILE, random_loop
 
 from tilewright.targets.atlas.codegen import loop_shifting, shifted_loop, straight_loop
+from tilewright.targets.atlas.codegen.graph import build
 from tilewright.targets.atlas.codegen.initiation_interval import initiation_interval
 from tilewright.targets.atlas.codegen.list_schedule import Setting, schedule
 from tilewright.targets.atlas.codegen.loop_graph import can_pack, loop_graph
@@ -21,6 +22,7 @@ from tilewright.targets.atlas.codegen.routine import Loop, Routine
 from tilewright.targets.atlas.codegen.tiles import Tile, Tiles
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.codegen.virtual import Code, Place
+from tilewright.targets.atlas.isa import Kind
 from tilewright.targets.atlas.lint import lint
 from tilewright.targets.atlas.machines import make_machine
 from tilewright.targets.atlas.policy import Policy
@@ -282,6 +284,22 @@ def test_the_bound_names_the_busiest_unit_and_recurrences() -> None:
     # pack, product (the pop may complete one tick after it), pop and sum, back to the pack
     assert lower_bound(code).cause == "recurrence"
     assert lower_bound(code).ticks == 66 + 65 + 31 + 66
+
+
+def test_the_bound_counts_all_that_is_issued() -> None:
+    """Instructions, the wait of every transfer, the counter and the branch: as the graph has them."""
+    routine = Routine(load_profile("atlas-v1"))
+    code = routine.code()
+    for k in range(40):
+        code.dma_load(4096 + 32 * k, 65536 + 64 * k, 32)
+        code.address(code.constant(Kind.X, 7), k)
+        code.address(code.constant(Kind.X, 9), k)
+    nodes = build(code)
+    assert len(nodes) == 160
+    busiest = 40 * routine.profile.dma.ticks(32)
+    assert lower_bound(code).ticks == max(len(nodes) + 2, busiest)
+    del code.ops[::3]  # without the transfers only the issue is left
+    assert lower_bound(code) == loop_shifting.Bound(82, "issue")
 
 
 def body_of(item: Code | Loop) -> Code:

@@ -62,8 +62,8 @@ class ValueGraph:
 def digest(codes: np.ndarray) -> str:
     """A digest of bit patterns of bf16 (uint16) or fp8 (uint8); all NaN are alike."""
     codes = np.ascontiguousarray(codes)
-    if codes.dtype == np.uint16:
-        codes = np.where((codes & 0x7FFF) > 0x7F80, np.uint16(0x7FC0), codes)
-    else:
-        codes = np.where((codes & 0x7F) == 0x7F, np.uint8(0x7F), codes)
+    wide = codes.dtype == np.uint16
+    unknown = (codes & 0x7FFF) > 0x7F80 if wide else (codes & 0x7F) == 0x7F
+    if unknown.any():
+        codes = np.where(unknown, codes.dtype.type(0x7FC0 if wide else 0x7F), codes)
     return hashlib.blake2b(codes.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()

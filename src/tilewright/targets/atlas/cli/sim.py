@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from tilewright.cli import print_json
+from tilewright.cli.status_line import StatusLine
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.cli.bundle_programs import ENTRY, is_bundle, simulate_bundle
 
@@ -317,33 +318,12 @@ def _say_if_long(rows: int) -> None:
         click.echo(text, err=True)
 
 
-class _Progress:
+class _Progress(StatusLine):
     """A line on the terminal for runs that take longer than a moment."""
 
     def __init__(self, limit: int | None) -> None:
-        self._limit, self._status, self._began = limit, None, 0.0
-
-    def __enter__(self):
-        import time
-
-        self._began = time.monotonic()
-        return self if sys.stderr.isatty() else None
+        super().__init__(after=1.0)
+        self._of = f" of {limit:,}" if limit is not None else ""
 
     def __call__(self, tick: int) -> None:
-        import time
-
-        spent = time.monotonic() - self._began
-        if spent < 1.0:
-            return
-        from rich.console import Console
-
-        of = f" of {self._limit:,}" if self._limit is not None else ""
-        text = f"tick {tick:,}{of}, {tick / spent:,.0f} ticks/s"
-        if self._status is None:
-            self._status = Console(stderr=True).status(text)
-            self._status.start()
-        self._status.update(text)
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self.say(f"tick {tick:,}{self._of}, {tick / max(self.spent, 1):,.0f} ticks/s")

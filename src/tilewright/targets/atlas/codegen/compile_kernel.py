@@ -28,14 +28,15 @@ from tilewright.targets.atlas.codegen.tables import Table, made_on_chip
 from tilewright.targets.atlas.codegen.tail_loads import Transfer
 from tilewright.targets.atlas.profile import Profile
 from tilewright.targets.atlas.program import Program, joined
-from tilewright.tile.backend import STEPS, running
+from tilewright.tile.backend import STEPS
 from tilewright.tile.layouts import Layout
-from tilewright.tile.tracer import Tracer
+from tilewright.tile.tracer import Tracer, traced
 
 if TYPE_CHECKING:
     from tilewright.dialects.xdsl_api import ModuleOp
     from tilewright.targets.atlas.codegen.tile_machine import Found
     from tilewright.tile.kernel import Kernel
+    from tilewright.tile.loop_forms import LoopForms
 
 PAGE = 4096  # tensors start at multiples of this in DRAM
 ALIGN = 1024  # and of this in VMEM
@@ -55,16 +56,14 @@ def trace(
 ) -> Tracer:
     """The trace of a kernel, with its function complete."""
     machine = replace(profile.tile_machine(), found=found)
-    tracer = Tracer(machine, kernel.code, kernel.name)
-    tracer.step_limit = step_limit
-    tracer.most_launches = max(LAUNCHES, profile.imem_bytes // 8)
-    tensors = kernel.tensors(tracer, layouts)
-    for tensor in tensors.values():
-        tracer.bind(tensor)
-    with running(tracer):
-        kernel.run_on(tensors)
-        tracer.finish()
-    return tracer
+
+    def make(forms: LoopForms) -> Tracer:
+        tracer = Tracer(machine, kernel.code, kernel.name, forms)
+        tracer.step_limit = step_limit
+        tracer.most_launches = max(LAUNCHES, profile.imem_bytes // 8)
+        return tracer
+
+    return traced(kernel, layouts, make)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tilewright.dialects.xdsl_api import (
     BlockArgument,
     DenseArrayBase,
     IntegerAttr,
+    IntegerType,
     Operation,
     SSAValue,
     TensorType,
@@ -110,6 +111,8 @@ class _Reader:
     numbers: dict[SSAValue, Affine] = field(default_factory=dict)
     accumulators: dict[int, Value] = field(default_factory=dict)  # by slot
     rows: list[Statement] = field(default_factory=list)
+    # By identity, with the attributes they are of.
+    lists: dict[int, tuple[DenseArrayBase[IntegerType], list[int]]] = field(default_factory=dict)
 
     def block(self, block: Block) -> list[Statement]:
         outer, self.rows = self.rows, []
@@ -148,11 +151,18 @@ class _Reader:
 
     # --- slices -------------------------------------------------------------------------
 
+    def _list(self, attribute: DenseArrayBase[IntegerType]) -> list[int]:
+        """The numbers of an attribute, of which many operations share one."""
+        known = self.lists.get(id(attribute))
+        if known is None:
+            numbers = [int(n) for n in attribute.get_values()]
+            known = self.lists[id(attribute)] = attribute, numbers
+        return known[1]
+
     def _offset(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp, placed: Placed) -> Affine:
         """The byte offset of the tile an operation names."""
         dynamic = iter(op.offsets)
-        static = [int(n) for n in op.static_offsets.get_values()]
-        sizes = [int(n) for n in op.static_sizes.get_values()]
+        static, sizes = self._list(op.static_offsets), list(self._list(op.static_sizes))
         strides = placed.layout.strides
         units = (1,) * (len(strides) - 2) + (SIDE, SIDE // 2 if _is_half(placed, op) else SIDE)
         if len(static) == len(strides) - 1:  # a vector is one row of tiles
@@ -186,8 +196,10 @@ class _Reader:
         size = placed.layout.tile_bytes
         place = self._offset(op, placed)
         pieces = self._content(op, placed, row)
-        read = Read(value, place, size, _line(op), row, placed.on_chip, placed.changes, pieces)
-        read = replace(read, bare=placed.unwritten, positive=placed.positive)
+        read = Read(
+            value, place, size, _line(op), row, placed.on_chip, placed.changes, pieces,
+            bare=placed.unwritten, positive=placed.positive,
+        )  # fmt: skip
         self.rows.append(read)
         given = isinstance(op.source, BlockArgument) and isinstance(
             op.source.block.parent_op(), func.FuncOp
@@ -206,8 +218,8 @@ class _Reader:
         value = self.tiles[op.source]
         place = self._offset(op, placed)
         pieces = self._content(op, placed)
-        write = Write(value, place, size, _line(op), placed.on_chip, placed.changes, pieces)
-        write = replace(write, rows=self._rows_inside(op, placed))
+        inside = self._rows_inside(op, placed)
+        write = Write(value, place, size, _line(op), placed.on_chip, placed.changes, pieces, inside)
         self.rows.append(write)
         if placed.copy is not None:
             there = place.shifted(placed.copy - placed.base)
@@ -216,7 +228,7 @@ class _Reader:
 
     def _rows_inside(self, op: tensor.InsertSliceOp, placed: Placed) -> int:
         """Rows of the tile an operation names that are inside the tensor, all where a loop decides."""
-        static = [int(n) for n in op.static_offsets.get_values()]
+        static = self._list(op.static_offsets)
         arranged = placed.layout.order not in ("tiles", "panels", "rows")
         if arranged or placed.changes or len(static) < 2 or static[-2] == DYNAMIC:
             return SIDE
@@ -239,8 +251,8 @@ class _Reader:
             return every
         dynamic = iter(op.offsets)
         numbers = [
-            self._number(op, next(dynamic)) if n == DYNAMIC else Affine(int(n))
-            for n in op.static_offsets.get_values()
+            self._number(op, next(dynamic)) if n == DYNAMIC else Affine(n)
+            for n in self._list(op.static_offsets)
         ]
         rows, columns = placed.layout.matrix
         # Blocks that follow a loop lie wholly inside.

@@ -44,11 +44,10 @@ def touched(op: Op, profile: Profile) -> list[tuple[Register, int, int, bool, bo
     if op.site is not None and op.opcode.timing == "dma_wait":
         # Until the wait, the transfer still reads its pointers.
         rows = [(pointer, 0, 1, True, False) for pointer in (op.site.vmem, op.site.dram)]
-    for operand, value in zip(op.opcode.operands, op.operands, strict=True):
-        if not isinstance(value, Part) or value.register.is_constant:
-            continue
-        count = profile.footprint(operand) if operand.kind is Kind.M else 1
-        rows.append((value.register, value.index, count, operand.reads, operand.writes))
+    accesses = profile.accesses_of(op.opcode)
+    for (count, reads, writes), value in zip(accesses, op.operands, strict=True):
+        if isinstance(value, Part) and value.register.constant is None:
+            rows.append((value.register, value.index, count, reads, writes))
     return rows
 
 

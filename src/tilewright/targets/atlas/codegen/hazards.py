@@ -21,6 +21,7 @@ class Distances:
         # Loads in flight hold the bytes they read, which matters where two can be in flight.
         self.loads_exclude = self.holds and load.interval < load.latency
         self._releases: dict[tuple[int, int], int] = {}
+        self._orders: dict[tuple[int, int, int], int] = {}
 
     def latency(self, opcode: Opcode, count: int = 0) -> int:
         """Ticks from dispatch to completion; a DMA transfer counts as if the engine were idle."""
@@ -38,8 +39,11 @@ class Distances:
 
     def order(self, a: Opcode, b: Opcode, count: int = 0) -> int:
         """A takes effect before B: both act at completion."""
-        ticks = self.latency(a) - self.latency(b, count)
-        return max(1, ticks + (0 if self.place(a) < self.place(b) else 1))
+        key = a.index, b.index, count
+        if key not in self._orders:
+            ticks = self.latency(a) - self.latency(b, count)
+            self._orders[key] = max(1, ticks + (0 if self.place(a) < self.place(b) else 1))
+        return self._orders[key]
 
     def release(self, a: Opcode, b: Opcode) -> int:
         """B is accepted after A has released what both hold."""

@@ -48,17 +48,25 @@ class Shift:
 
 def lower_bound(code: Code) -> Bound:
     """The smallest initiation interval the units and the carried values allow."""
-    distances = Distances(code.profile)
-    nodes = build(code)
-    busy: dict[str, int] = {"issue": len(nodes) + 2}  # two more for the counter and the branch
-    for node in nodes:
-        if node.op.opcode.timing == "dma_transfer":
-            busy["DMA"] = busy.get("DMA", 0) + code.profile.dma.ticks(node.op.bytes)
-        elif node.unit not in ("SCALAR", "DECODE", "DMA"):
-            busy[node.unit] = busy.get(node.unit, 0) + distances.interval(node.op.opcode)
-    busy["recurrence"] = _recurrence(nodes, distances)
+    profile, distances = code.profile, Distances(code.profile)
+    busy = {"issue": len(code.ops) + 2}  # two more for the counter and the branch
+    for op in code.ops:
+        unit = profile.timing_of(op.opcode).unit
+        if op.opcode.timing == "dma_transfer":
+            busy["DMA"] = busy.get("DMA", 0) + profile.dma.ticks(op.bytes)
+            busy["issue"] += op.site is None  # and its wait
+        elif unit not in ("SCALAR", "DECODE", "DMA"):
+            busy[unit] = busy.get(unit, 0) + distances.interval(op.opcode)
+    # The graph takes longer than all else, and only ways between carried tiles are looked for in it.
+    busy["recurrence"] = _recurrence(build(code), distances) if _carries_tiles(code) else 0
     cause = max(busy, key=lambda name: busy[name])
     return Bound(busy[cause], cause)
+
+
+def _carries_tiles(code: Code) -> bool:
+    """Whether a tile is in the same register when the next iteration starts."""
+    parts = (part for op in code.ops for part in op.operands if isinstance(part, Part))
+    return any(part.register.kind is Kind.M and part.register.carried for part in parts)
 
 
 def _recurrence(nodes: list[Node], distances: Distances) -> int:

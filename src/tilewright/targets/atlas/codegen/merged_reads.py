@@ -52,9 +52,10 @@ def _merged(rows: list[Statement], names: Names, wide: bool) -> list[Statement]:
                 continue
             known[key] = s.result
         elif isinstance(s, Compute):
-            s = replace(s, inputs=tuple(names.get(v, v) for v in s.inputs))
+            s = s.with_inputs(tuple(names.get(v, v) for v in s.inputs))
         elif isinstance(s, Write | Spill):
-            s = replace(s, value=names.get(s.value, s.value))
+            if s.value in names:
+                s = replace(s, value=names[s.value])
             if isinstance(s, Write) and s.changing:
                 known = {k: v for k, v in known.items() if k.changing != s.changing}
         result.append(s)

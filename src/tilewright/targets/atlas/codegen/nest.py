@@ -140,6 +140,10 @@ class Compute:
     local: bool = False  # an element of a result depends on the same element of each input only
     calm: bool = False  # local, and finite where its inputs are finite and moderate
 
+    def with_inputs(self, inputs: tuple[Value, ...]) -> Compute:
+        """The same of other tiles; most rewriting leaves most statements as they are."""
+        return self if inputs == self.inputs else replace(self, inputs=inputs)
+
 
 @dataclass(frozen=True, slots=True)
 class Carried:
@@ -190,6 +194,10 @@ class _Copy:
             self.values[value] = Value(value.dtype, value.name)
         return self.used(value)
 
+    def changes(self) -> bool:
+        """Whether a statement may come out otherwise than it is."""
+        return bool(self.indices or self.values or self.slots)
+
     def place(self, offset: Affine) -> Affine:
         for variable, index in self.indices.items():
             offset = offset.at(variable, index)
@@ -232,6 +240,8 @@ class _Unroller:
         return For(loop.variable, body, False, carried)
 
     def _simple(self, s: Read | Write | Spill | Reload | Compute, copy: _Copy) -> Statement:
+        if not copy.changes():
+            return s
         if isinstance(s, Read):
             place = copy.place(s.offset)
             return replace(s, result=copy.defined(s.result), offset=place)

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.targets.atlas.codegen.eager_tiles import EagerTiles
-from tilewright.tile.arrays import Cell, TileArray
-from tilewright.tile.backend import Backend, Launch
-from tilewright.tile.blocks import Block, Single
+from tilewright.tile.arrays import TileArray
+from tilewright.tile.backend import Launch
+from tilewright.tile.blocks import Single
 from tilewright.tile.bodies import BODIES
+from tilewright.tile.eager import EagerBackend
 from tilewright.tile.launches import launch_body
-from tilewright.tile.layouts import NUMPY, SIDE, Layout
+from tilewright.tile.layouts import NUMPY, SIDE
 from tilewright.tile.tensors import Tensor
-from tilewright.tile.types import TensorSpec
 
 if TYPE_CHECKING:
     from tilewright.targets.atlas.codegen.tile_machine import AtlasTileMachine
 
 
-class Runner(Backend):
-    """Computes at once. A tile is a uint16 (bf16) or uint8 (fp8) array of bit patterns."""
+class Runner(EagerBackend):
+    """Computes at once. Tiles and arrays hold bit patterns: uint16 for bf16, uint8 for fp8."""
 
     def __init__(self, machine: AtlasTileMachine, code: CodeType) -> None:
         super().__init__(machine, code)
         self.tiles = EagerTiles(machine.profile)
-        self.arrays: dict[str, np.ndarray] = {}  # padded, bit patterns
         self.accumulators: dict[int, Any] = {}
-        self.constants: dict[str, Tensor] = {}
-        self.scratches = 0
 
     def bind(self, tensor: Tensor, array: np.ndarray | None) -> None:
-        """Give a tensor its numbers; None: zeros."""
         padded = np.zeros(tensor.layout.padded, np.uint16 if tensor.dtype == "bf16" else np.uint8)
         if array is not None:
             codes = tensor.layout.arranged(array)
@@ -61,12 +56,6 @@ class Runner(Backend):
             self.accumulators[slot] = BODIES["matmul_acc_mid"](self.tiles, acc, a, b)
         return BODIES["matmul_pop"](self.tiles, self.accumulators[slot]) if last else None
 
-    def lazily(self, compute: Callable[[], Any]) -> Cell:
-        return Cell(compute())
-
-    def use(self, cell: Cell) -> Any:
-        return cell.value
-
     def read(self, target: Tensor, index: list[Any], kind: str) -> np.ndarray:
         array = self.arrays[target.name]
         place = [i.start if isinstance(i, Single) else i for i in index]
@@ -92,40 +81,6 @@ class Runner(Backend):
         if kind == "half":
             value = value[:, : SIDE // 2]
         array[tuple(place[:-2])][r : r + SIDE, c : c + SIDE] = value
-
-    def constant_tensor(
-        self, name: str, array: Callable[[], np.ndarray], order: str = "tiles"
-    ) -> Tensor:
-        if name not in self.constants:
-            numbers = array()
-            spec = TensorSpec("bf16", numbers.shape, order)
-            tensor = Tensor(self, name, spec, Layout(numbers.shape, "bf16", order))
-            self.constants[name] = tensor
-            self.bind(tensor, numbers)
-        return self.constants[name]
-
-    def scratch_tensor(
-        self, kind: TensorSpec, shape: tuple[int, ...] | None = None, on_chip: bool = False
-    ) -> Tensor:
-        shape = shape or tuple(int(n) for n in kind.sizes)
-        self.scratches += 1
-        name = f"scratch_{self.scratches}"
-        dtype = self.machine.formats.of(name, kind.dtype)
-        layout = Layout(shape, dtype, kind.order, kind.arrangement)
-        tensor = Tensor(self, name, kind, layout, output=True, on_chip=on_chip)
-        self.bind(tensor, None)
-        return tensor
-
-    def blocks(
-        self, extent: int, size: int, unroll: bool | int, padded: bool = False
-    ) -> Iterator[Block]:
-        tiles, step = -(-extent // SIDE), size // SIDE
-        for start in range(0, tiles, step):
-            yield Block(start, min(step, tiles - start), extent)
-
-    def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
-        for k in range(extent):
-            yield Single(k, (), k)
 
     def numpy(self, tiles: TileArray) -> np.ndarray:
         joined = np.block([[self.use(cell) for cell in row] for row in tiles.cells])

@@ -44,9 +44,10 @@ def _rewritten(
                     same[s.result] = known
                     continue
         elif isinstance(s, Compute):
-            s = replace(s, inputs=tuple(same.get(v, v) for v in s.inputs))
+            s = s.with_inputs(tuple(same.get(v, v) for v in s.inputs))
         elif isinstance(s, Write | Spill):
-            s = replace(s, value=same.get(s.value, s.value))
+            if s.value in same:
+                s = replace(s, value=same[s.value])
         elif isinstance(s, For):
             body = _rewritten(s.body, same, s.variable)
             s = For(s.variable, body, s.unroll, tuple(_carried(c, same) for c in s.carried))

@@ -280,5 +280,7 @@ def _results(s: Simple) -> tuple[Value, ...]:
 
 def _with_inputs(s: Simple, inputs: tuple[Value, ...]) -> Statement:
     if isinstance(s, Compute):
-        return replace(s, inputs=inputs)
-    return replace(s, value=inputs[0]) if isinstance(s, Write | Spill) else s
+        return s.with_inputs(inputs)
+    if isinstance(s, Write | Spill) and s.value is not inputs[0]:
+        return replace(s, value=inputs[0])
+    return s

@@ -15,7 +15,7 @@ import tilewright.tile as tw
 from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.tile_machine import Found
-from tilewright.targets.atlas.kernels.images import LOWEST, SIDE, Image, round_up
+from tilewright.targets.atlas.kernels.images import LOWEST, MANY, SIDE, Image, round_up
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import TileArray
 from tilewright.tile.backend import active
@@ -101,6 +101,11 @@ def partition(out: Image, most: int) -> Partition:
     """Blocks of up to `most` tiles: loops over rows that are alike, then what is left."""
     every = period(out)
     whole = out.height // out.phase_count[0] * out.pitch // SIDE  # tiles wholly inside
+    long = out.pitch > MANY * SIDE
+    if (
+        long and out.rows == 1 == out.phase_count[0]
+    ):  # all of one row are alike, as far as they are full
+        every, whole = 1, out.width // out.phase_count[1] // SIDE
     if most >= every:
         size = every * (most // every)
         trips = -(-whole // size)

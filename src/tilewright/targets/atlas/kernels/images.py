@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,7 @@ class Image:
             )
         least = self.columns + self.border[1]
         if not self.pitch:
-            sizes = range(least, round_up(least) + 1)
-            chosen = min(sizes, key=lambda pitch: (self._waste(pitch), pitch))
-            object.__setattr__(self, "pitch", chosen)
+            object.__setattr__(self, "pitch", _best_pitch(self.rows, self.columns, least))
         if self.pitch < least:
             raise TilewrightError(
                 "TW1670",
@@ -101,14 +100,6 @@ class Image:
                 f"{self.pitch}",
                 hint=f"make it at least {least}",
             )
-
-    def _waste(self, pitch: int) -> int:
-        """What a pitch costs, in tiles: pixels, masks, and rows until a loop can repeat."""
-        tiles = -(-self.rows * pitch // SIDE)
-        every = math.lcm(pitch, SIDE) // SIDE
-        starts = np.arange(min(tiles, every) * SIDE).reshape(-1, SIDE) % pitch
-        masks = np.unique(starts[(starts >= self.columns).any(1)], axis=0)
-        return 2 * tiles + len(masks) + (every if tiles > MANY else 0)
 
     def each_phase(self) -> list[tuple[int, int]]:
         down, across = self.phase_count
@@ -384,3 +375,19 @@ def beyond(image: Image, window: Window) -> int:
         for tap in window.taps
     )
     return round_up(rows * image.pitch) + farthest - image.pixels
+
+
+@lru_cache(4096)  # a network has the same few sizes again and again
+def _best_pitch(rows: int, columns: int, least: int) -> int:
+    """The pitch that costs least for `rows` of `columns` pixels, the smallest of equals."""
+    sizes = range(least, round_up(least) + 1)
+    return min(sizes, key=lambda pitch: (_waste(rows, columns, pitch), pitch))
+
+
+def _waste(rows: int, columns: int, pitch: int) -> int:
+    """What a pitch costs, in tiles: pixels, masks, and rows until a loop can repeat."""
+    tiles = -(-rows * pitch // SIDE)
+    every = math.lcm(pitch, SIDE) // SIDE
+    starts = np.arange(min(tiles, every) * SIDE).reshape(-1, SIDE) % pitch
+    masks = np.unique(starts[(starts >= columns).any(1), 0])  # which says how the tile goes on
+    return 2 * tiles + len(masks) + (every if tiles > MANY else 0)

@@ -214,17 +214,18 @@ class Session:
         find: Callable[[State, Facts, int], list[Problem]],
     ) -> int:  # fmt: skip
         """Report what is wrong at `tick`; the tick at which the machine goes on."""
+        problems = find(state, facts, tick)
+        if not problems:  # as nearly always
+            return tick
         reported: set[tuple[str, int]] = set()
         told: set[int] = set()
         waited: set[int] = set()
-        while True:
-            problems = find(state, facts, tick)
-            if not problems:
-                return tick
+        while problems:
             if self.repairs_at(state.pc):
                 later = self._repair(state, problems, tick, waited)
                 if later is not None:
                     tick = later
+                    problems = find(state, facts, tick)
                     continue
             resume = tick
             for problem in problems:
@@ -244,6 +245,8 @@ class Session:
             if resume == tick:
                 return tick
             tick = resume
+            problems = find(state, facts, tick)
+        return tick
 
     def _stalls(self, problem: Problem) -> bool:
         return problem.code in ("TW2002", "TW2003") and self.profile.conflict == "stall"

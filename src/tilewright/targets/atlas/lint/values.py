@@ -225,6 +225,19 @@ def exact_quotient(value: Value, divisor: int) -> Value | None:
     return Form(value.const // divisor, tuple((s, k // divisor) for s, k in value.terms))
 
 
+def _overlap_known(start_a: int, length_a: int, start_b: int, length_b: int, block: int) -> int:
+    """The same for numbers, as nearly all are where there is one way to go."""
+    most = _FULL - 1
+    start_a, length_a, start_b, length_b = (
+        start_a & most, length_a & most, start_b & most, length_b & most,
+    )  # fmt: skip
+    if not length_a or not length_b:
+        return 0
+    before = (start_b + length_b - 1) // block < start_a // block
+    after = (start_a + length_a - 1) // block < start_b // block
+    return 0 if before or after else 2
+
+
 def overlap(
     start_a: Value, length_a: Value, start_b: Value, length_b: Value, block: int = 1
 ) -> int:
@@ -232,6 +245,11 @@ def overlap(
 
     Starts are register contents read as unsigned, lengths likewise.
     """
+    if (
+        isinstance(start_a, int) and isinstance(length_a, int)
+        and isinstance(start_b, int) and isinstance(length_b, int)
+    ):  # fmt: skip
+        return _overlap_known(start_a, length_a, start_b, length_b, block)
     low_a, high_a = unsigned_range(length_a)
     low_b, high_b = unsigned_range(length_b)
     if high_a == 0 or high_b == 0:

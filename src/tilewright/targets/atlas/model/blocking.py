@@ -19,6 +19,8 @@ KIB = 1024
 WHOLE = 800  # tiles of a left operand that are held on chip at a time
 PART = 832  # the same of a part of one, in whose loop body all of them are used
 GROUP = 4  # tiles of rows in one loop body, with sums on chip
+GROUPS = (GROUP, 5, 6, 3, 7, 11, 2)  # the same, where others would be left over
+LONGEST = 800  # products of tiles in such a body
 DEPTHS = (4, 3, 2)  # tiles of the contraction in one loop body, with sums on chip
 RESULTS = 64 * KIB  # VMEM for results and tables of projections and gates, beside rows on chip
 PASSING = 2  # tiles of rows in one loop body, with all weights on chip
@@ -46,18 +48,32 @@ def cut(rows: int, deep: int, wide: int, profile: Profile, sums: bool = True) ->
     found = Cut(-(-m // parts) * SIDE)
     best = _ticks(profile, m, k, n, parts, 0) if most else math.inf
     for count in range(1, parts + (not most)) if sums else ():
-        height = -(-m // count)
-        if (
-            count > 1 and height > GROUP
-        ):  # rows left over at the end of a part would load all weights again
-            height = -(-height // GROUP) * GROUP
-        depth = next((d for d in DEPTHS if sums_bytes(height, d, n) <= profile.vmem_bytes), 0)
-        if not depth:
-            continue
-        ticks = _ticks(profile, m, k, n, count, depth)
-        if ticks < best:
-            found, best = Cut(height * SIDE, depth * SIDE), ticks
+        even = -(-m // count)
+        for height in (-(-even // GROUP) * GROUP, even) if GROUP < even < m else (even,):
+            for depth in DEPTHS:
+                if sums_bytes(height, depth, n) > profile.vmem_bytes:
+                    continue
+                passes = sum(
+                    1 + rows_left_over(min(height, m - first), n, depth)
+                    for first in range(0, m, height)
+                )
+                ticks = _ticks(profile, m, k, n, passes, depth)
+                if ticks < best:
+                    found, best = Cut(height * SIDE, depth * SIDE), ticks
     return found
+
+
+def group_of(height: int, wide: int, depth: int) -> int:
+    """Tiles of rows in one loop body, with sums on chip: all bodies alike if that can be, for what is
+    left over would load all weights again; sizes in tiles."""
+    if height <= GROUP:
+        return height
+    fitting = (g for g in GROUPS if height % g == 0 and g * wide * depth <= LONGEST)
+    return next(fitting, GROUP)
+
+
+def rows_left_over(height: int, wide: int, depth: int) -> bool:
+    return height % group_of(height, wide, depth) > 0
 
 
 def below_each_other(batch: int, rows: int, layout: Layout) -> int:

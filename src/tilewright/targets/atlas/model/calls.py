@@ -12,9 +12,12 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.io.deferred import pages
 from tilewright.reference import dtypes
+from tilewright.reference.rounding import round_to_fp8
 from tilewright.targets.atlas.artifact.atlas_artifact import Kind
 from tilewright.targets.atlas.model.narrow_ranges import TARGET, NarrowRange, narrowed, power_of_two
 from tilewright.tile.layouts import Layout, held_codes
+
+SMALLEST = 2.0**-96  # scale: 1 over it is a number for all kernels, and what is smaller nothing
 
 
 class Function(Protocol):
@@ -66,7 +69,7 @@ class RangeObserver:
         """What fp8 values are multiples of: a power of two, so scaling rounds nothing."""
         if self.fixed:
             return 1.0
-        widest = power_of_two(self.largest / TARGET)
+        widest = max(power_of_two(self.largest / TARGET), SMALLEST)
         ranges = [one.narrower for one in (self, *(p for p in self.peers if p is not self))]
         known = [one for one in ranges if one is not None]
         return narrowed(widest, known) if len(known) == len(ranges) else widest
@@ -269,6 +272,10 @@ def _codes_in_blocks(numbers: Numbers, codes: np.ndarray, dtype: str) -> None:
         return
     if over is not None:
         over = over.reshape(1, -1)
+    if dtype == "fp8" and all(x is None or x.dtype == np.float32 for x in (array, over)):
+        factor = 1.0 if numbers.factor == ONE else numbers.factor.number()
+        round_to_fp8(array, over, factor, codes)
+        return
     if array.flags.f_contiguous:
         array, codes, over = array.T, codes.T, None if over is None else over.T
     step = max(1, BLOCK // array.shape[1])

@@ -36,6 +36,7 @@ from tilewright.targets.atlas.model.calls import Call, let_go_of_codes
 from tilewright.targets.atlas.model.decode import read_launches
 from tilewright.targets.atlas.model.encode import encode
 from tilewright.targets.atlas.model.fitting import fit
+from tilewright.targets.atlas.model.heads import FEWER_KEYS
 from tilewright.targets.atlas.model.host import Parts, split_parts
 from tilewright.targets.atlas.model.joining import finish
 from tilewright.targets.atlas.model.kernel_code import KernelCode, LaunchRefused
@@ -134,8 +135,7 @@ def compile_model(
         except LaunchRefused as error:
             launch = program.launches[error.launch]
             joined = _refused_with(launch, parts)
-            # Convolutions are tried in parts before they are for the host.
-            if all(refused[value] > (launch.kernel == "conv2d") for value in joined):
+            if all(refused[value] > TRIED_AGAIN.get(launch.kernel, 0) for value in joined):
                 raise
             refused.update(joined)
     with phase("link"):
@@ -187,6 +187,11 @@ CUT_BY = (
 )  # what a convolution's cut depends on
 
 
+# How often kernels that have no room are lowered in yet another way: convolutions in parts before they
+# are for the host, attention with fewer keys at a time.
+TRIED_AGAIN = {"conv2d": 1, "attention": len(FEWER_KEYS) - 1}
+
+
 def _refused_with(launch: Launch, parts: Parts) -> set[SSAValue]:
     """What kernels of several layers, or of whole rows on the chip, of the same sizes as this one
     compute; nothing if it is none."""
@@ -202,7 +207,7 @@ def _refused_with(launch: Launch, parts: Parts) -> set[SSAValue]:
             return all(own.get(n, 0) == launch.options.get(n, 0) for n in CUT_BY)
         same = {name: tensor.layout for name, tensor in call.tensors.items()} == sizes
         whole = call.kernel in IN_PASSES and not call.options.get("passes")
-        return (call.kernel == "attention_linear" or whole) and same
+        return (call.kernel in ("attention", "attention_linear") or whole) and same
 
     same = [call for call in parts.calls if is_like(call)]
     return {call.output.value for call in same if call.output.value is not None}

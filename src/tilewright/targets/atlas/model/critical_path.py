@@ -21,7 +21,7 @@ from tilewright.targets.atlas.bound import FIRST_TRANSFER, LAST_WAIT, command_ti
 from tilewright.targets.atlas.model.clock import Clock, Moment, Ready
 from tilewright.targets.atlas.model.kernel_records import latency_of
 from tilewright.targets.atlas.model.latencies_images import leaves_out
-from tilewright.targets.atlas.profile import Profile
+from tilewright.targets.atlas.profile import Profile, Timing
 from tilewright.targets.atlas.work import ROW
 
 STEP_BY_STEP = ("recurrent",)  # kernels whose last results are there long after the first
@@ -54,6 +54,7 @@ class CriticalPath:
     stores: Mapping[str, int]
     ready: dict[Key, Ready] = field(default_factory=dict)
     tails: dict[Key, int] = field(default_factory=dict)
+    behind: dict[tuple[int, str, tuple[Timing, ...]], Ready] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.clock = Clock(self.profile)
@@ -145,8 +146,11 @@ class CriticalPath:
             if moment is None or not known:
                 continue
             tail = max(known)
-            alone = {p: None for p in moments} | {parameter: Moment(0, moment.by)}
-            after = self._result(call.step, alone, self.clock)
+            place = id(call.step), parameter, moment.by  # the same in every iteration
+            if place not in self.behind:
+                alone = {p: None for p in moments} | {parameter: Moment(0, moment.by)}
+                self.behind[place] = self._result(call.step, alone, self.clock)
+            after = self.behind[place]
             if after is not None:
                 key = self._key(operands[parameter], call.iteration)
                 self.tails[key] = max(self.tails.get(key, 0), after.done + tail)

@@ -149,7 +149,9 @@ class _Search:
         now = hand_over(self.program, places, [one.use for one in made], self.profile)
         while now.begun:
             lowered, lacking = self.generator.lower(now, self.short)
-            refused = {*lacking}
+            # A call that has the room lacks registers for what it brings.
+            overloaded = {index for index, lack in lacking.items() if not lack}
+            refused = {*lacking, *(one.reader for one in now.begun if one.carrier in overloaded)}
             if not lacking:
                 uses = [one.use for one in lowered]
                 refused = in_vain(now, uses, turning, self.profile)

@@ -48,6 +48,7 @@ SPAN = 128  # queries from which on keys pass by for a whole span of them
 SPAN_TILES = (32, 16, 12, 8)  # tiles of queries in such a span, the first that fit
 TILE_WORDS = 16  # instructions at most per tile of scores on a diagonal and tile across a head
 KEY_TILES = 16  # tiles of keys that are weighed at a time where there are more
+FEWER_KEYS = (8, 4, 2, 1)  # the same where VMEM has no room for more, one after the other
 GROUP_TILES = 160  # tiles of scores of the heads of a group that share a loop body
 SMALLEST = 2.0**-126  # the smallest normal number of bf16: no root of it is infinite
 
@@ -169,7 +170,11 @@ class Heads:
                     operands |= {name: staged(self.at, operands[name]) for name in names}
         plain = len(parts) == 1 and options.get("mask") in (None, "causal")
         wide = max(len(order), padded(width))
-        if plain and causal and self._can_be_written_out(rows, sizes_of[0], wide):
+        refused = self.at.refused[node.result]
+        if refused:
+            options.pop("by_rows", None)
+            options["keys"] = FEWER_KEYS[min(refused, len(FEWER_KEYS)) - 1]
+        elif plain and causal and self._can_be_written_out(rows, sizes_of[0], wide):
             options["written_out"] = True
         elif plain and (
             passing := self._passing(

@@ -78,7 +78,9 @@ def rows_ahead(layer: Layer, image: Image) -> int:
     is a row ahead."""
     first, second = layer.parts[0].window, layer.parts[1].window
     assert first is not None and second is not None
-    between = replace(image, phases=result_phases(image, first))
+    height, width = first.result(image.height, image.width)
+    phases = result_phases(image, first)
+    between = replace(image, height=height, width=width, phases=phases, pitch=0)
     ahead: dict[Phases, int] = {}
     for phase in between.each_phase():
         for tap in second.taps:

@@ -176,7 +176,7 @@ def _keep(key: bytes | None, code: KernelCode | Fitting | Lacking) -> None:
 def key_of(source: Source) -> bytes | None:
     """All that the code of a launch depends on; none if some of it cannot be written down."""
     generator = generator_digest()
-    if generator is None or _changed() or not source.is_ours:
+    if generator is None or sources_changed() or not source.is_ours:
         return None
     try:
         table = {
@@ -200,7 +200,7 @@ def _files() -> tuple[Path, ...]:
     return tuple(sorted(path for end in ("py", "toml") for path in ROOT.rglob(f"*.{end}")))
 
 
-def _changed() -> bool:
+def sources_changed() -> bool:
     """Whether files were written after the package was loaded: then something else runs than they say."""
     try:
         return _newest(int(time.monotonic() * LOOKS)) > tilewright.LOADED_AT

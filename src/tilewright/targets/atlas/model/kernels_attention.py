@@ -25,6 +25,9 @@ from tilewright.tile.layouts import SIDE
 from tilewright.tile.masks import beyond
 from tilewright.tile.types import TensorSpec
 
+FEWEST = (
+    2  # tiles of keys at a time, below which a loop body has one block of queries: room is short
+)
 ALL_HEADS = 128  # tiles of scores of all heads, up to which one loop body has all of them
 
 
@@ -86,6 +89,8 @@ def attention(o: AttentionOptions):
         limited = mask == "causal" and count == 1 and not o["keys"]
         wide = max(q.D, values.E) if o["written_out"] else None
         blocks = together_causal(q.M, kt.S, wide) if limited else together(total)
+        if o["keys"] and o["keys"] < FEWEST:
+            blocks = False
         if o["span"]:
             size = needed(o["keys"], "keys")
             group, tiles = q.H // kt.G, min(o["span"], -(-q.M // SIDE))

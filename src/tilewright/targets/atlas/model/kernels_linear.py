@@ -14,7 +14,7 @@ from typing import Any
 import tilewright.tile as tw
 from tilewright.targets.atlas.kernels.blocking import blocks
 from tilewright.targets.atlas.kernels.image_blocks import stored, times
-from tilewright.targets.atlas.model.blocking import GROUP
+from tilewright.targets.atlas.model.blocking import group_of
 from tilewright.targets.atlas.model.kernel_options import (
     GatedOptions,
     LinearOptions,
@@ -38,6 +38,7 @@ from tilewright.tile.layouts import SIDE
 
 BODY = 480  # products of tiles in one loop body, at most
 FINISHED = 4  # tiles of sums that leave in one step
+SHARING = 8  # matrices of a batch in one loop body, at most
 FEW_PARTS = 6  # of the rows, each with code of its own
 
 
@@ -148,7 +149,7 @@ def linear(o: LinearOptions):
         elif not o["rows"]:
             for n in tw.grid(out.N):
                 finishing = _spread_once(t, n) if out.B > 1 else t
-                for b in tw.each(out.B):
+                for b in tw.each(out.B, unroll=_matrices_in_a_body(out.M, deep)):
                     for m in tw.grid(out.M, rows):
                         tile(b, m, n, finishing)
         elif o["matrices"] > 1:
@@ -160,6 +161,12 @@ def linear(o: LinearOptions):
             _rows_one_by_one(t, rows, tile)
 
     return specs, body
+
+
+def _matrices_in_a_body(rows: int, deep: int) -> int:
+    """Matrices of few rows that one loop body goes through: they share its weights, scales and biases,
+    which would be loaded again for every one of them."""
+    return max(1, min(SHARING, BODY // (deep * -(-rows // SIDE))))
 
 
 def _rows_one_by_one(t: Tensors, rows: int, tile: Callable[[Any, Any, Any], None]) -> None:
@@ -246,10 +253,11 @@ def add_in_parts(t: Tensors, o: LinearOptions, finish: Callable[..., None]) -> N
     sums = tw.scratch(tw.bf16[min(rows, out.M), wide], on_chip=True)
     for b in tw.each(out.B):
         for m in tw.grid(out.M, rows):
-            for r in tw.grid(m.size, GROUP * SIDE):
+            group = SIDE * group_of(-(-m.size // SIDE), wide // SIDE, depth // SIDE)
+            for r in tw.grid(m.size, group, padded=True):
                 sums[r, :] = 0.0
             for k in tw.grid(w.K, depth):
-                for r in tw.grid(m.size, GROUP * SIDE):
+                for r in tw.grid(m.size, group, padded=True):
                     left = a[b, r.within(m), k]
                     for n in whole(out.N).parts():
                         acc = tw.accumulator(sums[r, n])

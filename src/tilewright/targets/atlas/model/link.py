@@ -20,7 +20,7 @@ from tilewright.targets.atlas.codegen.constants import load_constant
 from tilewright.targets.atlas.codegen.emit import fill
 from tilewright.targets.atlas.codegen.from_schedule import Placed
 from tilewright.targets.atlas.codegen.prefetch import Prefetch
-from tilewright.targets.atlas.codegen.routine import LAYER_WORD
+from tilewright.targets.atlas.codegen.routine import LAYER_WORD, PointersExceeded
 from tilewright.targets.atlas.codegen.tail_loads import Transfer
 from tilewright.targets.atlas.model.blocking import padded
 from tilewright.targets.atlas.model.buffer_assignment import (
@@ -78,7 +78,8 @@ class Generator:
     def lower(
         self, places: BufferAssignment, short: Collection[int] = ()
     ) -> tuple[list[KernelCode | Pending], dict[int, int]]:
-        """Every call at its place, and bytes of VMEM that calls lack for good code.
+        """Every call at its place, and bytes of VMEM that calls lack for good code; 0 for those that
+        have the room, but cannot bring to others what they should.
 
         short: calls whose loop bodies may be short.
         """
@@ -124,6 +125,9 @@ class Generator:
             try:
                 result = self._known(index, placement, index in short, joins)
             except TilewrightError as error:
+                if placement.brings and isinstance(error, PointersExceeded):
+                    lacking[index] = 0  # it has no registers for what it brings to others
+                    continue
                 if call.kernel in APART:  # several layers, which can also be computed one by one
                     raise LaunchRefused(error, index) from error
                 raise _in_model(error, call, end, self.profile) from None

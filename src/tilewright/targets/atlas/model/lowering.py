@@ -20,6 +20,8 @@ import numpy as np
 from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.angles import angles_of
 from tilewright.model.capture import Graph, Node, dtype_of, shape_of
+from tilewright.model.places import POSITIONS
+from tilewright.model.positions import positions_of
 from tilewright.model.ranges import MAXIMUM, RangeRule
 from tilewright.targets.atlas.model.attention_products import with_products
 from tilewright.targets.atlas.model.calls import (
@@ -110,9 +112,10 @@ class Lowering:
         self.result = Lowered()
         self.forms: dict[tuple[Any, ...], Tensor] = {}
         self.names: dict[str, int] = {}
+        self.sources = _sources(graph)
         self.unsupported: dict[SSAValue, str] = {}
         self.host_layers = tuple(host)
-        self.angles = angles_of(graph)
+        self.angles, self.positions = angles_of(graph), positions_of(graph)
         self.collapse = not _attends_to_single_rows(graph)
         reasons = {node: self.reason_for_host(node) for node in graph.nodes}
         self.images = Images(self, {n: reason for n, reason in reasons.items() if reason})
@@ -184,8 +187,14 @@ class Lowering:
         """Why the host computes a node whatever kernels there are; None: nothing says it does."""
         if dtype_of(node.result) not in FLOATS:
             return f"{dtype_of(node.result)} values are not for the NPU"
+        if not all(all(shape_of(value)) for value in (node.result, *node.operands)):
+            return (
+                "it makes or reads a tensor without elements, for which there is nothing to compute"
+            )
         if node in self.angles:
             return "angles of sin and cos stay in float32: in bf16 they would be off by radians"
+        if node in self.positions:
+            return POSITIONS
         if self._is_between_flags(node):
             return "it is between whole numbers or flags, which are with the host"
         return "asked for" if _named(node.layer, self.host_layers) else None
@@ -311,7 +320,9 @@ class Lowering:
         others: dict[str, Tensor] | None = None,
         **options: Any,
     ) -> Tensor:
-        sources = tuple(dict.fromkeys(_source(node) for node in nodes))
+        sources = tuple(
+            dict.fromkeys(self.sources.get(node.result) or _source(node) for node in nodes)
+        )
         value = nodes[-1].result if nodes else output.value
         if kernel in IN_PASSES and output.value in self.refused:
             options["passes"] = True
@@ -376,7 +387,7 @@ class Lowering:
         if found is not None:
             return self.products.emit_linear(found, value, "bf16")
         residual = find_residual(self.graph, node, self.fuse)
-        if residual is not None:
+        if residual is not None and not any(map(self.reason_for_host, residual[0].nodes)):
             linear, other = residual
             return self.products.emit_linear(linear, value, "bf16", other)
         if node.family == "matmul":
@@ -539,6 +550,21 @@ def _named(layer: str, names: tuple[str, ...]) -> bool:
 
 
 def _source(node: Node) -> str:
+    """What steps call a node they do the work of."""
     place = node.location
     where = f" {place.file}:{place.line}" if place is not None else ""
     return f"{node.layer or node.family}: {node.family}{where}"
+
+
+def _sources(graph: Graph) -> dict[SSAValue, str]:
+    """The same by the results of nodes, with which of several that would be called the same it is."""
+    alike: dict[tuple[str, str], list[Node]] = {}
+    for node in graph.nodes:
+        alike.setdefault((node.layer or node.family, node.family), []).append(node)
+    return {
+        node.result: f"{_source(node)} ({number} of {len(nodes)})"
+        if len(nodes) > 1
+        else _source(node)
+        for nodes in alike.values()
+        for number, node in enumerate(nodes, 1)
+    }

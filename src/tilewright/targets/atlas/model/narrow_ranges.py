@@ -23,6 +23,7 @@ from tilewright.dialects.xdsl_api import SSAValue
 from tilewright.model.capture import Graph, shape_of
 from tilewright.model.quantise_products import transposes
 from tilewright.model.ranges import NOTHING, Histogram, RangeRule
+from tilewright.reference.rounding import column_peaks
 
 # fp8 values are scaled to at most this. Sums of products pass through fp16 in the matrix units,
 # which ends at 65504: 16 leaves room for thousands of terms, and 28 times the largest value seen
@@ -154,7 +155,10 @@ def channel_scales(weight: np.ndarray, rule: RangeRule) -> np.ndarray:
     rule of the least squared error, something from half of it up. Columns of which fp8 has every
     weight, as multiples of a power of two, have that: weights in narrow formats are not rounded again."""
     kept = weight.ndim > 2
-    largest = np.maximum(weight.max(-2, keepdims=kept), -weight.min(-2, keepdims=kept))
+    if weight.dtype == np.float32 and not kept:
+        largest = column_peaks(weight)
+    else:
+        largest = np.maximum(weight.max(-2, keepdims=kept), -weight.min(-2, keepdims=kept))
     powers, whole = _exact_powers(weight, largest, kept)
     return np.where(whole, powers, _rounding_scales(weight, largest, rule))
 

@@ -26,8 +26,8 @@ WHOLE_TILES = ("together", "resident", "stacked")
 MUCH_PADDING = 1 / 60  # of the rows of a tensor
 # Kernels that read whole tiles, so that they can leave out what lies beyond an edge.
 READ_TILES = (
-    "attention", "attention_linear", "copy", "gated", "linear", "norm", "pointwise", "product", "project", "quantise",
-    "reduce", "residue", "softmax", "split_heads",
+    "attention", "attention_linear", "copy", "gated", "linear", "move", "norm", "pointwise", "product", "project",
+    "quantise", "recurrent", "reduce", "residue", "softmax", "split_heads",
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def find_recurrences(graph: Graph) -> list[Recurrence]:
     groups: dict[Any, list[Node]] = {}
     for node in graph.nodes:
         weight = graph.constants.get(node.inputs["rhs"]) if node.family == "matmul" else None
-        if weight is None or weight.ndim != 2 or len(shape_of(node.result)) != 2:
+        if weight is None or weight.ndim != 2 or len(shape_of(node.result)) != 2 or not weight.size:
             continue
         ends = weight[0].tobytes() + weight[-1].tobytes()  # of equals; the rest is compared later
         groups.setdefault((weight.shape, node.call.flag("transpose_rhs"), ends), []).append(node)

@@ -19,6 +19,7 @@ from tilewright.targets.atlas.kernels.attention import FEW
 from tilewright.targets.atlas.model.blocking import PASSING, sums_bytes
 from tilewright.targets.atlas.model.kernel_records import RECORDS, over_images
 from tilewright.targets.atlas.model.kernels_images import chained, convolved
+from tilewright.targets.atlas.model.known_stays import Limit, Question, answered
 from tilewright.targets.atlas.model.launches import Launch, StoredTensor
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.layouts import SIDE
@@ -163,26 +164,48 @@ class _Choice:
 
     def best(self) -> list[Stay]:
         """What gains most; nothing where the solver finds nothing in time."""
-        from ortools.sat.python import cp_model  # slow to import
+        stays = list(self.stays)
+        return [stays[k] for k in answered(self.question(), _solved)]
 
-        model = cp_model.CpModel()
-        options: dict[Stay, cp_model.IntVar] = {}
-        for number, (_, group) in enumerate(groupby(self.stays, key=lambda stay: stay[0])):
-            variables = {stay: model.new_bool_var(f"t{number}_{stay[1]}") for stay in group}
-            model.add_at_most_one(variables.values())
-            options |= variables
-        for limit in self.limits:
-            for stay in limit.refused:
-                model.add(options[stay] == 0)
-            model.add(sum(weight * options[stay] for weight, stay in limit.terms) <= limit.room)
-        model.maximize(sum(100 * gain * options[stay] for stay, gain in self.stays.items()))
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 0
-        solver.parameters.max_deterministic_time = EFFORT
-        if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return []
-        return [stay for stay, variable in options.items() if solver.value(variable)]
+    def question(self) -> Question:
+        """The same in numbers: stays of one candidate are a group."""
+        number = {stay: k for k, stay in enumerate(self.stays)}
+        group = {tensor: k for k, tensor in enumerate(dict.fromkeys(t for t, _ in self.stays))}
+        return Question(
+            [group[tensor] for tensor, _ in self.stays],
+            list(self.stays.values()),
+            [
+                Limit(
+                    limit.room,
+                    [(number[stay], taken) for taken, stay in limit.terms],
+                    [number[stay] for stay in limit.refused],
+                )
+                for limit in self.limits
+            ],
+            {"num_workers": 1, "random_seed": 0, "max_deterministic_time": EFFORT},
+        )
+
+
+def _solved(question: Question) -> list[int]:
+    from ortools.sat.python import cp_model  # slow to import
+
+    model = cp_model.CpModel()
+    options: list[cp_model.IntVar] = []
+    for number, group in groupby(range(len(question.groups)), key=question.groups.__getitem__):
+        variables = [model.new_bool_var(f"t{number}_{k}") for k, _ in enumerate(group)]
+        model.add_at_most_one(variables)
+        options += variables
+    for limit in question.limits:
+        for k in limit.refused:
+            model.add(options[k] == 0)
+        model.add(sum(taken * options[k] for k, taken in limit.terms) <= limit.room)
+    model.maximize(sum(100 * gain * options[k] for k, gain in enumerate(question.gains)))
+    solver = cp_model.CpSolver()
+    for name, value in question.settings.items():
+        setattr(solver.parameters, name, value)
+    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return []
+    return [k for k, variable in enumerate(options) if solver.value(variable)]
 
 
 def _covers(candidate: Candidate, count: int, index: int) -> bool:

@@ -19,7 +19,7 @@ from tilewright.targets.vpu import costs
 from tilewright.targets.vpu.lowering.network import Value
 from tilewright.targets.vpu.machine import Machine
 from tilewright.targets.vpu.operations.numbers import DTYPES
-from tilewright.targets.vpu.operations.table import OPERATIONS, operation
+from tilewright.targets.vpu.operations.table import computing
 from tilewright.targets.vpu.tile_graph import (
     DMA,
     NO_STREAM,
@@ -361,26 +361,9 @@ class Chip:
         **options: Any,
     ) -> None:
         """A DPU or SHAVE task that computes an operation of the table."""
-        record = operation(
-            name,
-            [(item.dtype, item.shape) for item in inputs],
-            [(item.dtype, item.shape) for item in outputs],
-            **options,
-        )
         read, written = {item.name for item in inputs}, {item.name for item in outputs}
         shared = tuple(pair for pair in in_place if pair[0] in read and pair[1] in written)
-        self._add(
-            Task(
-                f"{name} {outputs[0].name}",
-                OPERATIONS[name].engine,
-                tuple(item.name for item in inputs),
-                tuple(item.name for item in outputs),
-                cycles,
-                in_place=shared,
-                tile=tile,
-                operation=record,
-            )
-        )
+        self._add(computing(name, inputs, outputs, cycles, tile, shared, **options))
 
     def _add(self, task: Task) -> None:
         needed: dict[int, int] = {}

@@ -40,7 +40,8 @@ def supports(node: Node) -> str | None:
     family, rank = node.family, len(shape_of(node.result))
     if dtype_of(node.result) not in _FLOATS:
         return f"the VPU computes numbers, not {dtype_of(node.result)}"
-    if rank == 0 or rank > _MOST_RANK or 0 in shape_of(node.result):
+    values = (node.result, *node.operands)
+    if rank == 0 or rank > _MOST_RANK or any(0 in shape_of(value) for value in values):
         return f"the VPU has no tensors of {rank} dimensions or without elements"
     if any(dtype_of(value) not in _FLOATS for value in node.operands if family not in ATTENTION):
         return "the VPU reads numbers, not integers or booleans"

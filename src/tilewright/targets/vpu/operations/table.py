@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.operations import dpu, shave
 from tilewright.targets.vpu.operations.numbers import DTYPES
-from tilewright.targets.vpu.tile_graph import DPU, SHAVE, Operation
+from tilewright.targets.vpu.tile_graph import DPU, SHAVE, Operation, Task
 
 Typed = Callable[[list[np.ndarray], Mapping[str, Any]], list[np.ndarray]]
 
@@ -61,6 +61,47 @@ def operation(
         raise TilewrightError("TW7072", f"there is no task operation {name!r}")
     options.setdefault("output", outputs[0][0])
     return Operation(name, {"inputs": tuple(inputs), "outputs": tuple(outputs), **options})
+
+
+class Stored(Protocol):
+    """An operand in a buffer of CMX."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+def computing(
+    name: str,
+    inputs: Sequence[Stored],
+    outputs: Sequence[Stored],
+    cycles: int,
+    tile: int,
+    in_place: tuple[tuple[str, str], ...],
+    **options: Any,
+) -> Task:
+    """A DPU or SHAVE task that computes an operation of the table."""
+    record = operation(
+        name,
+        [(item.dtype, item.shape) for item in inputs],
+        [(item.dtype, item.shape) for item in outputs],
+        **options,
+    )
+    return Task(
+        f"{name} {outputs[0].name}",
+        OPERATIONS[name].engine,
+        tuple(item.name for item in inputs),
+        tuple(item.name for item in outputs),
+        cycles,
+        in_place=in_place,
+        tile=tile,
+        operation=record,
+    )
 
 
 def run(name: str, inputs: Sequence[np.ndarray], sizes: Sequence[int], options: Mapping[str, Any]):

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.targets.vpu import costs
 from tilewright.targets.vpu.machine import Machine
 from tilewright.targets.vpu.operations.numbers import DTYPES
-from tilewright.targets.vpu.operations.table import OPERATIONS, operation
+from tilewright.targets.vpu.operations.table import computing
 from tilewright.targets.vpu.tile_graph import Buffer, Operation, Outside, Task, Tensor, TileGraph
 
 Shape = tuple[int, ...]
@@ -99,24 +99,7 @@ class Builder:
         **options: Any,
     ) -> None:
         """A DPU or SHAVE task that computes an operation of the table."""
-        record = operation(
-            name,
-            [(item.dtype, item.shape) for item in inputs],
-            [(item.dtype, item.shape) for item in outputs],
-            **options,
-        )
-        self.tasks.append(
-            Task(
-                f"{name} {outputs[0].name}",
-                OPERATIONS[name].engine,
-                tuple(item.name for item in inputs),
-                tuple(item.name for item in outputs),
-                cycles,
-                in_place=in_place,
-                tile=tile,
-                operation=record,
-            )
-        )
+        self.tasks.append(computing(name, inputs, outputs, cycles, tile, in_place, **options))
 
     def graph(self) -> TileGraph:
         return TileGraph(self.machine, self.buffers, self.tasks, tensors=self.tensors)

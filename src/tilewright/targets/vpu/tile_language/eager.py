@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -13,15 +13,15 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.vpu.operations.numbers import DTYPES
 from tilewright.targets.vpu.operations.table import OPERATIONS
 from tilewright.targets.vpu.tile_language.launches import Shape, codes_of, launch, multiply
-from tilewright.tile.arrays import Cell, TileArray
-from tilewright.tile.backend import Backend, Launch
-from tilewright.tile.blocks import Block, Single
+from tilewright.tile.arrays import TileArray
+from tilewright.tile.backend import Launch
+from tilewright.tile.blocks import Single
+from tilewright.tile.eager import EagerBackend
 from tilewright.tile.formats import family as family_of
 from tilewright.tile.formats import step
 from tilewright.tile.layouts import Layout
 from tilewright.tile.machine import TileMachine
 from tilewright.tile.tensors import Tensor
-from tilewright.tile.types import TensorSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +57,13 @@ class Calculator:
         return Numbers(made, dtype)
 
 
-class EagerRun(Backend):
+class EagerRun(EagerBackend):
     """Runs the author's function step by step on padded arrays."""
 
     def __init__(self, machine: TileMachine, code: CodeType) -> None:
         super().__init__(machine, code)
         self.calculator = Calculator()
-        self.arrays: dict[str, np.ndarray] = {}
         self.sums: dict[int, tuple[Numbers, int, Numbers | None]] = {}  # by slot
-        self.constants: dict[str, Tensor] = {}
-        self.scratches = 0
         side = self.side
         self.shapes = {"full": (side, side), "row": (side,), "column": (side, 1)}
         self.shapes["number"] = self.shapes["column"]
@@ -90,12 +87,6 @@ class EagerRun(Backend):
         self.sums[slot] = made, count + 1, begun
         return made if last else None
 
-    def lazily(self, compute: Callable[[], Any]) -> Cell:
-        return Cell(compute())
-
-    def use(self, cell: Cell) -> Any:
-        return cell.value
-
     def _part(self, target: Tensor, index: list[Any], kind: str) -> np.ndarray:
         """The numbers of a tile in its tensor, without copying."""
         place = [i.start if isinstance(i, Single) else i for i in index]
@@ -113,40 +104,6 @@ class EagerRun(Backend):
         if value.array.shape == (self.side, 1):
             kind = "column"
         self._part(target, index, kind)[...] = value.array
-
-    def constant_tensor(
-        self, name: str, array: Callable[[], np.ndarray], order: str = "tiles"
-    ) -> Tensor:
-        if name not in self.constants:
-            numbers = array()
-            layout = Layout(numbers.shape, self.value, order, side=self.side)
-            spec = TensorSpec(self.value, numbers.shape, order)
-            self.constants[name] = Tensor(self, name, spec, layout)
-            self.bind(self.constants[name], numbers)
-        return self.constants[name]
-
-    def scratch_tensor(
-        self, kind: TensorSpec, shape: tuple[int, ...] | None = None, on_chip: bool = False
-    ) -> Tensor:
-        shape = shape or tuple(int(n) for n in kind.sizes)
-        self.scratches += 1
-        name = f"scratch_{self.scratches}"
-        dtype = self.machine.formats.of(name, kind.dtype)
-        layout = Layout(shape, dtype, kind.order, kind.arrangement, self.side)
-        tensor = Tensor(self, name, kind, layout, output=True, on_chip=on_chip)
-        self.bind(tensor, None)
-        return tensor
-
-    def blocks(
-        self, extent: int, size: int, unroll: bool | int, padded: bool = False
-    ) -> Iterator[Block]:
-        tiles, count = -(-extent // self.side), size // self.side
-        for start in range(0, tiles, count):
-            yield Block(start, min(count, tiles - start), extent, side=self.side)
-
-    def indices(self, extent: int, unroll: bool | int) -> Iterator[Single]:
-        for k in range(extent):
-            yield Single(k, (), k)
 
     def numpy(self, tiles: TileArray) -> np.ndarray:
         joined = np.block([[np.atleast_2d(self.use(c).array) for c in row] for row in tiles.cells])

@@ -14,14 +14,13 @@ from tilewright.targets.vpu.tile_language.compiled import CompiledVpuKernel, ima
 from tilewright.targets.vpu.tile_language.eager import EagerRun, check_layout, padded
 from tilewright.targets.vpu.tile_language.strands import GraphWriter, Image
 from tilewright.targets.vpu.tile_language.unroll import unrolled
-from tilewright.tile.backend import running
 from tilewright.tile.blocks import Block, Single
 from tilewright.tile.formats import Formats
 from tilewright.tile.kernel import Kernel
 from tilewright.tile.layouts import Layout
 from tilewright.tile.products import Accumulation
 from tilewright.tile.row_products import Costs
-from tilewright.tile.tracer import Tracer
+from tilewright.tile.tracer import Tracer, traced
 
 FORMATS = Formats("f16", "f16", (("f16", "f16"), ("i8", "i8")))
 SIDE = 64  # SHAVE tasks cost a thousand cycles to enter, so tiles are not small
@@ -87,15 +86,11 @@ class VpuTileMachine:
         return EagerRun(self, code)
 
     def trace(self, kernel: Kernel, layouts: dict[str, Layout]) -> Tracer:
-        tracer = VpuTracer(self, kernel.code, kernel.name)
-        tensors = kernel.tensors(tracer, layouts)
-        for tensor in tensors.values():
-            check_layout(tensor.name, tensor.layout)
-            tracer.bind(tensor)
-        with running(tracer):
-            kernel.run_on(tensors)
-            tracer.finish()
-        return tracer
+        for name, layout in layouts.items():
+            check_layout(name, layout)
+        return traced(
+            kernel, layouts, lambda forms: VpuTracer(self, kernel.code, kernel.name, forms)
+        )
 
     def compile_kernel(
         self, kernel: Kernel, layouts: dict[str, Layout], exact: bool

@@ -461,6 +461,8 @@ class Plan:
                 continue
             if self.pool is not None and not all(map(self.pool.has_whole_windows, groups)):
                 continue
+            if found is not None and found.phases and len(groups[0]) > found.phases:
+                continue
             costs = [self._cost(profile, one, found) for one in groups]
             cost = max(costs, key=lambda c: c.shared + c.own)
             try:
@@ -473,8 +475,9 @@ class Plan:
             if ways and found is None:
                 break
         if not ways:
-            assert refused is not None
-            raise refused
+            raise refused or TilewrightError(
+                "TW1675", "a convolution that pools windows over more phases than one loop can take"
+            )
         return min(ways, key=lambda way: way[0].ticks * len(way[1]))
 
     def _check_written(self, chosen: Blocking, cost: Cost, profile: Profile) -> None:

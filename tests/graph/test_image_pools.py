@@ -205,7 +205,7 @@ def test_names_of_results():
 
 
 def _options(kept, size=(9, 11)):
-    image = Image(*size, 32, phases=2)
+    image = Image(size[0], size[1], 32, phases=2)
     window = Window(2, 2, 2)
     pooled = result_image(image, window, 32)
     return {

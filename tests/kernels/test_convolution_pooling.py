@@ -60,7 +60,7 @@ def made(size, channels, phases, window, options):
     given = {"activation": "relu", "kept": True, **options}
     kept, fill = given.pop("kept"), given.pop("fill", "zero")
     own = {name: given.pop(name) for name in ("batch", "pitch", "border") if name in given}
-    image = Image(*size, channels[0], phases=phases, **own)
+    image = Image(size[0], size[1], channels[0], phases=phases, **own)
     image = replace(prepared(image, around), **({"pitch": own["pitch"]} if "pitch" in own else {}))
     out = result_image(image, around, channels[1], fill=fill)
     plain = conv2d(image, channels[1], around, scale=True, out=out, **given)

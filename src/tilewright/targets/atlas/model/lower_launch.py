@@ -7,8 +7,8 @@ from dataclasses import replace
 from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel, lowered, trace
 from tilewright.targets.atlas.codegen.lower_nest import SHARES
-from tilewright.targets.atlas.codegen.tile_machine import Found
 from tilewright.targets.atlas.codegen.routine import PointersExceeded
+from tilewright.targets.atlas.codegen.tile_machine import Found
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.kernels.image_blocks import Blocking
 from tilewright.targets.atlas.model.kernel_code import Source

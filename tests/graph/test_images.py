@@ -87,7 +87,7 @@ def test_what_becomes_of_a_network():
     kept = [
         r for r in model.artifact.regions.values() if r.space == "vmem" and r.layout.arrangement
     ]
-    assert len(kept) == 5  # every image between two layers
+    assert len(kept) == 4  # every image between two kernels
     unfused = compiled("ragged", "atlas-v1", False)
     assert [step.kernel for step in unfused.artifact.steps].count("combine") == 3
 

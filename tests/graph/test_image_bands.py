@@ -9,7 +9,8 @@ import pytest
 
 from tilewright.frontend.builder import ModelBuilder
 from tilewright.program import Program
-from tilewright.targets.atlas.model import image_bands
+from tilewright.targets.atlas.codegen.routine import PointersExceeded
+from tilewright.targets.atlas.model import image_bands, lower_launch
 from tilewright.targets.atlas.model.compiler import compile_model
 from tilewright.targets.atlas.profile import load_profile
 
@@ -76,3 +77,23 @@ def test_a_first_one_of_two_steps_reads_images_of_odd_width(monkeypatch, profile
     y = net.relu(net.conv2d(x, channels, 1, "first", stride=2))
     net.output("y", net.conv2d(y, 20, 3, "second", padding=1))
     assert [step["kernel"] for step in measured(net.build(), load_profile(profile))[1]] == ["chain"]
+
+
+def test_a_loop_with_too_many_addresses_goes_over_fewer_phases(monkeypatch):
+    """As if registers were short for more than one phase at a time."""
+    lowered_once, tried = lower_launch._lowered, []
+
+    def short_of_registers(source, traces, found, cut):
+        if found is not None and lower_launch._phases(source) > 1:
+            tried.append(found.phases)
+            if found.phases != 1:
+                raise PointersExceeded(40, 2)
+        return lowered_once(source, traces, found, cut)
+
+    monkeypatch.setattr(lower_launch, "_lowered", short_of_registers)
+    net = ModelBuilder("phases", seed=3)
+    y = net.relu(net.conv2d(net.input("x", (1, 40, 24, 24)), 64, 3, "a", padding=1))
+    y = net.relu(net.conv2d(y, 33, 3, "b", stride=2, padding=1))
+    net.output("y", net.conv2d(y, 5, 1, "last"))
+    measured(net.build())
+    assert {0, 1} <= set(tried)

@@ -81,13 +81,13 @@ def test_nothing_is_refused_without_a_host():
 def test_what_becomes_of_a_network():
     model = compiled("classifier")
     assert [step.kernel for step in model.artifact.steps] == [
-        "conv2d", "pool", "resample", "conv2d", "conv2d", "gather", "linear",
+        "conv2d", "resample", "conv2d", "conv2d", "gather", "linear",
     ]  # fmt: skip
     assert [step.options.get("activation") for step in model.artifact.steps[:1]] == ["relu"]
     kept = [
         r for r in model.artifact.regions.values() if r.space == "vmem" and r.layout.arrangement
     ]
-    assert len(kept) == 5  # every image between two layers
+    assert len(kept) == 4  # every image between two kernels
     unfused = compiled("ragged", "atlas-v1", False)
     assert [step.kernel for step in unfused.artifact.steps].count("combine") == 3
 

@@ -2,14 +2,16 @@
 
     %x = npu_kernel.pack %given {tw.tensor = "x"} : tensor<50x64xf32> -> tensor<1x50x64xbf16>
     %y = npu_kernel.launch "linear"(a = %x, w = %w) {activation = "relu"} : tX, tW -> tY
+    %p, %i = npu_kernel.launch "conv2d"(x = %x, w = %w) also(out_image) {…} : tX, tW -> tP, tI
     %z = npu_kernel.bitcast %y : tensor<…, #npu_kernel.stored<"tiles", scale = 0.5>>
                                -> tensor<…, #npu_kernel.stored<"tiles", scale = 0.25>>
     %r = npu_kernel.unpack %y : tensor<1x50x64xbf16> -> tensor<50x64xf32>
 
 The last form of a model before code: what is fused and in which numbers has been decided. A launch
 names a kernel of the target, its operands by role, and its options: whole numbers, floats, texts,
-flags, lists and tables of these. Attributes that begin with `tw.` are notes, which change nothing:
-`tw.tensor` is the name of the result, `tw.layer` that of the layer. `pack` brings a value into the
+flags, lists and tables of these. Some kernels leave more than their result; `also` names by role what
+follows it. Attributes that begin with `tw.` are notes, which change nothing:
+`tw.tensor` is the name of the result, `tw.tensors` are those of what else is left, `tw.layer` is that of the layer. `pack` brings a value into the
 form in which the device keeps it (times a factor and in another order, where it has an `encoding`;
 with `stays` for more than one run) and `unpack` back; `bitcast` keeps the codes and reads them with
 another scale.
@@ -43,15 +45,17 @@ from tilewright.dialects.xdsl_api import (
     i64,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from tilewright.errors import TilewrightError
 
 NOTE = "tw."  # what the names of notes begin with
-TENSOR = "tw.tensor"
+TENSOR, TENSORS = "tw.tensor", "tw.tensors"
 ENCODING, STAYS = "encoding", "stays"  # of what is packed: how, and for more than one run
 
 
@@ -63,8 +67,10 @@ class LaunchOp(IRDLOperation):
 
     kernel = prop_def(StringAttr)
     roles = prop_def(ArrayAttr[StringAttr])
+    also = opt_prop_def(ArrayAttr[StringAttr])  # roles of further results
     inputs = var_operand_def(TensorType)
     result = result_def(TensorType)
+    others = var_result_def(TensorType)
 
     traits = traits_def(Pure())
 
@@ -74,16 +80,25 @@ class LaunchOp(IRDLOperation):
         operands: Mapping[str, SSAValue],
         result_type: Attribute,
         attributes: Mapping[str, Attribute] | None = None,
+        others: Mapping[str, Attribute] | None = None,
     ) -> None:
+        others = others or {}
+        also = {"also": ArrayAttr([StringAttr(role) for role in others])} if others else {}
         super().__init__(
             operands=[list(operands.values())],
-            result_types=[result_type],
+            result_types=[result_type, list(others.values())],
             properties={
                 "kernel": StringAttr(kernel),
                 "roles": ArrayAttr([StringAttr(role) for role in operands]),
+                **also,
             },
             attributes=dict(attributes or {}),
         )
+
+    def others_by_role(self) -> dict[str, SSAValue]:
+        """What the kernel leaves beside its result."""
+        roles = [] if self.also is None else [role.data for role in self.also]
+        return dict(zip(roles, self.others, strict=True))
 
     def operands_by_role(self) -> dict[str, SSAValue]:
         roles = [role.data for role in self.roles]
@@ -104,6 +119,13 @@ class LaunchOp(IRDLOperation):
             raise TilewrightError(
                 "TW1212", f"a launch with operands {', '.join(roles)}", location_of(self)
             )
+        also = [] if self.also is None else [role.data for role in self.also]
+        if len(set(also)) != len(also) or len(also) != len(self.others) or "out" in also:
+            raise TilewrightError(
+                "TW1212",
+                f"a launch that leaves {', '.join(also) or 'nothing'} beside its result",
+                location_of(self),
+            )
         for value in self.attributes.values():
             plain(value)
 
@@ -117,14 +139,25 @@ class LaunchOp(IRDLOperation):
             return role, parser.parse_unresolved_operand()
 
         rows = parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
+        also: list[str] = []
+        if parser.parse_optional_keyword("also"):
+            also = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_identifier
+            )
         attributes = parser.parse_optional_attr_dict()
         position = parser.pos
         types, result = parse_types(parser)
+        others: dict[str, Attribute] = {}
+        for role in also:
+            parser.parse_punctuation(",")
+            others[role] = parser.parse_type()
+        if len(others) != len(also):
+            parser.raise_error("a result that is named twice")
         values = parser.resolve_operands([value for _, value in rows], types, position)
         if len({role for role, _ in rows}) != len(rows):
             parser.raise_error("an operand that is given twice")
         named = {role: value for (role, _), value in zip(rows, values, strict=True)}
-        return cls(kernel, named, result, attributes)
+        return cls(kernel, named, result, attributes, others)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -137,8 +170,14 @@ class LaunchOp(IRDLOperation):
 
         printer.print_list(list(self.operands_by_role().items()), operand)
         printer.print_string(")")
+        others = self.others_by_role()
+        if others:
+            printer.print_string(f" also({', '.join(others)})")
         printer.print_op_attributes(self.attributes)
         print_types(printer, self.inputs, self.result.type)
+        for value in others.values():
+            printer.print_string(", ")
+            printer.print_attribute(value.type)
 
 
 class _Conversion(IRDLOperation):

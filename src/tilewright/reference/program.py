@@ -40,7 +40,8 @@ class Semantics:
     families    what kernel families compute on a machine, where that differs from the table of
                 `families`: a function of the `Call`, whose result is rounded to the result's type.
     stored      what a machine computes on stored tensors: a function of `npu_kernel.launch`, `pack`
-                or `unpack` and its operands. Without it these have no meaning.
+                or `unpack` and its operands, to its result, or to all if there are several. Without it
+                these have no meaning.
     """
 
     accumulate: str = "wide"
@@ -48,7 +49,7 @@ class Semantics:
     families: Mapping[str, Callable[[Any], Array]] = field(
         default_factory=dict, compare=False, hash=False
     )
-    stored: Callable[[Operation, Sequence[Array]], Array] | None = field(
+    stored: Callable[[Operation, Sequence[Array]], Array | list[Array]] | None = field(
         default=None, compare=False, hash=False
     )
 

@@ -18,3 +18,13 @@ func.func @device_0(%given: tensor<50x64xf32>) -> tensor<50x32xf32> {
   %r = npu_kernel.unpack %y : tensor<1x50x32xbf16> -> tensor<50x32xf32>
   func.return %r : tensor<50x32xf32>
 }
+
+// Some kernels leave more than one result.
+
+// CHECK: %p, %i = npu_kernel.launch "conv2d"(x = %x) also(out_image) {tw.tensors = ["image"]} : tensor<4x32xf8E4M3FN> -> tensor<1x32xf8E4M3FN>, tensor<4x32xf8E4M3FN>
+// CHECK: npu_kernel.launch "join"(x0 = %p, x1 = %i)
+func.func @device_1(%x: tensor<4x32xf8E4M3FN>) -> tensor<4x32xf8E4M3FN> {
+  %p, %i = npu_kernel.launch "conv2d"(x = %x) also(out_image) {tw.tensors = ["image"]} : tensor<4x32xf8E4M3FN> -> tensor<1x32xf8E4M3FN>, tensor<4x32xf8E4M3FN>
+  %y = npu_kernel.launch "join"(x0 = %p, x1 = %i) : tensor<1x32xf8E4M3FN>, tensor<4x32xf8E4M3FN> -> tensor<4x32xf8E4M3FN>
+  func.return %y : tensor<4x32xf8E4M3FN>
+}

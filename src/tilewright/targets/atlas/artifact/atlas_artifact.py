@@ -35,12 +35,28 @@ if TYPE_CHECKING:
     from tilewright.targets.atlas.artifact.reference_device import Reference
     from tilewright.targets.target import Description
 
+RESULT = "out"  # operand of a step that it writes; others are called out_…
 COPY = "out copy"  # operand of a step whose result goes to VMEM and to DRAM: the second place
 REARRANGED = ("project", "split_heads")  # kept as products want it: heads or halves apart
 WORD = 4  # bytes of an instruction
 Space = Literal["dram", "vmem"]
 # State is an input that stays from run to run: nothing else ever lies where it does.
 Kind = Literal["input", "state", "output", "weight", "constant", "activation"]
+
+
+def copy_of(result: str) -> str:
+    """The operand that is the second place of a result."""
+    return f"{result} copy"
+
+
+def is_result(parameter: str) -> bool:
+    """Whether a step writes an operand."""
+    return parameter == RESULT or parameter.startswith(
+        (
+            f"{RESULT}_",
+            f"{RESULT} ",
+        )
+    )
 
 
 @dataclass(frozen=True)

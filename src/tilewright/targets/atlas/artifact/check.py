@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.io.json_tables import MAX_ENTRIES
 from tilewright.targets.artifact import DevicePart, Finding, HostPart, Port
-from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Entry, Region
+from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Entry, Region, is_result
 from tilewright.targets.atlas.artifact.check_values import check_values
 from tilewright.targets.atlas.artifact.contents import ORDERS, SPACES
 from tilewright.targets.port_types import FLOATS
@@ -115,7 +115,7 @@ def _steps(model: AtlasArtifact) -> Iterator[Finding]:
             region = model.regions.get(name)
             if region is None:
                 yield _bad("TW3114", f"{what} has no region {name!r} for its operand {parameter}")
-            elif region.kind == "state" and parameter in ("out", COPY):
+            elif region.kind == "state" and is_result(parameter):
                 yield _bad("TW3114", f"{what} writes {name}, which is state that stays")
             elif not region.first <= number <= region.last:
                 yield _bad(
@@ -338,7 +338,10 @@ def _in_place(model: AtlasArtifact, old: _Life, new: _Life) -> bool:
     found = model.steps[step]
     if old.name in found.finds and new.name in found.brings:
         return True
-    return {old.name, new.name} <= set(found.operands.values())
+    written = {name for parameter, name in found.operands.items() if is_result(parameter)}
+    return {old.name, new.name} <= set(found.operands.values()) and (
+        old.name not in written or new.name not in written
+    )
 
 
 def _overlap(space: str, one: _Life, other: _Life) -> Finding:

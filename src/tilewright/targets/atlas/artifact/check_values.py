@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.targets.artifact import DevicePart, Finding, Port
-from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Region, Step
+from tilewright.targets.atlas.artifact.atlas_artifact import (
+    AtlasArtifact,
+    Region,
+    Step,
+    copy_of,
+    is_result,
+)
 from tilewright.targets.atlas.artifact.value_graph import MANNER, Operation, ValueGraph
 from tilewright.tile.layouts import Layout
 
@@ -101,9 +107,10 @@ class _Walk:
 
     def _step(self, turn: int, step: Step) -> str | None:
         if step.kernel == "copy":
-            made = self._read(self.model.regions[step.operands["x"]], turn)
-            if made is None:
+            copied = self._read(self.model.regions[step.operands["x"]], turn)
+            if copied is None:
                 return f"it copies {step.operands['x']}, which holds nothing whole"
+            made = {"out": copied}
         else:
             operation = next(self.operations, None)
             if operation is None:
@@ -111,13 +118,14 @@ class _Walk:
             found = self._operands(turn, step, operation)
             if found is not None:
                 return found
-            made = operation.output
+            made = operation.results
         found = self._prefetched(turn, step)
         if found is not None:
             return found
-        for parameter in ("out", COPY):
-            if parameter in step.operands:
-                self._write(self.model.regions[step.operands[parameter]], turn, made)
+        for result, value in made.items():
+            for parameter in (result, copy_of(result)):
+                if parameter in step.operands:
+                    self._write(self.model.regions[step.operands[parameter]], turn, value)
         return None
 
     def _operands(self, turn: int, step: Step, operation: Operation) -> str | None:
@@ -133,8 +141,13 @@ class _Walk:
                 f"its option {wrong} is {step.options.get(wrong)}, in the graph "
                 f"{operation.options.get(wrong)}"
             )
-        if step.operands.keys() - {"out", COPY} != operation.operands.keys():
+        if {p for p in step.operands if not is_result(p)} != operation.operands.keys():
             return "it has other operands than its operation"
+        made = set(operation.results)
+        if not made <= step.operands.keys() or any(
+            is_result(p) and p not in made and p not in map(copy_of, made) for p in step.operands
+        ):
+            return "it leaves other results than its operation"
         for parameter, value in operation.operands.items():
             name = step.operands[parameter]
             found = self._read(self.model.regions[name], turn)

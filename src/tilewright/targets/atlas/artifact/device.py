@@ -23,7 +23,7 @@ from tilewright.targets.artifact import (
 )
 from tilewright.targets.atlas.activity import Sampler
 from tilewright.targets.atlas.artifact.arrivals import Arrivals
-from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Region
+from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Region, is_result
 from tilewright.targets.atlas.artifact.open_run import (
     DeviceSnapshot,
     Mark,
@@ -140,7 +140,7 @@ class AtlasDevice:
         if self.artifact.graph is not None:
             for parameter, name in step.operands.items():
                 region = self.artifact.regions[name]
-                if region.kind not in ("weight", "constant") and parameter not in ("out", COPY):
+                if region.kind not in ("weight", "constant") and not is_result(parameter):
                     reads[parameter] = _typed_stored(region, self._bytes(region, turn))
             for name in step.finds:
                 reads[name] = np.frombuffer(

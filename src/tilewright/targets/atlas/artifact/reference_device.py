@@ -24,7 +24,12 @@ from tilewright.targets.artifact import (
     Watch,
     call_name,
 )
-from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Step
+from tilewright.targets.atlas.artifact.atlas_artifact import (
+    AtlasArtifact,
+    Step,
+    copy_of,
+    is_result,
+)
 from tilewright.targets.atlas.artifact.region_values import (
     codes_of,
     comparable,
@@ -93,7 +98,7 @@ class ReferenceDevice:
             reads = {p: codes for p, codes in operands.items() if self._is_read(step, p)}
         elif step.kernel == "copy":
             codes = self._value(self._key(step, "x", turn))
-            results = {p: codes for p in ("out", COPY) if p in step.operands}
+            results = {p: codes for p in step.operands if is_result(p)}
         else:
             operation, operands = self._graph.next(name)
             reads = {
@@ -103,9 +108,11 @@ class ReferenceDevice:
             }
             names, options = operation.operands, operation.options
             results = compute(self.artifact, step, options, name, operands, self.references)
-            self._graph.made(operation, results["out"])
-            scale = self._graph.graph.scales.get(operation.output)
-            scales = {} if scale is None else dict.fromkeys(results, scale)
+            self._graph.made(operation, results)
+            for result, value in operation.results.items():
+                scale = self._graph.graph.scales.get(value)
+                same = (p for p in (result, copy_of(result)) if p in results)
+                scales |= {} if scale is None else dict.fromkeys(same, scale)
         for parameter, codes in results.items():
             self._values[self._key(step, parameter, turn)] = codes
         found = {} if self._graph is None else {n: self._copied(n, turn) for n in step.finds}
@@ -133,7 +140,7 @@ class ReferenceDevice:
 
     def _is_read(self, step: Step, parameter: str) -> bool:
         name = step.operands[parameter]
-        return parameter not in ("out", COPY) and name not in self.artifact.weights
+        return not is_result(parameter) and name not in self.artifact.weights
 
     def _region(self, step: Step, parameter: str) -> Any:
         return self.artifact.regions[step.operands[parameter]]
@@ -210,8 +217,9 @@ class GraphValues:
                 self.values.pop(value, None)
         return operation, operands
 
-    def made(self, operation: Operation, codes: np.ndarray) -> None:
-        self.values[operation.output] = codes
+    def made(self, operation: Operation, results: Mapping[str, np.ndarray]) -> None:
+        for parameter, value in operation.results.items():
+            self.values[value] = results[parameter]
 
     def _value(self, value: str, name: str) -> np.ndarray:
         if value in self.values:
@@ -262,8 +270,7 @@ def compute(
             hint=f"known kernels are {', '.join(sorted(references)) or 'none'}",
         )
     results = dict(reference(artifact.profile, dict(options), operands))
-    if COPY in step.operands:
-        results[COPY] = results["out"]
+    results |= {copy_of(p): codes for p, codes in results.items() if copy_of(p) in step.operands}
     for parameter, codes in results.items():
         layout = artifact.regions[step.operands[parameter]].layout
         wanted = np.uint16 if layout.dtype == "bf16" else np.uint8

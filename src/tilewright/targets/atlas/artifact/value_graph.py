@@ -27,6 +27,12 @@ class Operation:
     operands: dict[str, str]  # parameter -> value
     output: str
     options: dict[str, Any] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)  # further results -> value
+
+    @property
+    def results(self) -> dict[str, str]:
+        """All that it makes: parameter -> value."""
+        return {"out": self.output, **self.others}
 
 
 @dataclass

@@ -21,6 +21,7 @@ def values_of(graph: ValueGraph | None) -> dict[str, Any] | None:
                 "operands": operation.operands,
                 "output": operation.output,
                 "options": operation.options,
+                **({"others": operation.others} if operation.others else {}),
             }
             for operation in graph.operations
         ],
@@ -63,4 +64,5 @@ def _read_operation(table: Table) -> Operation:
         operands=table.texts("operands"),
         output=table.text("output"),
         options=table.table("options"),
+        others=table.texts("others") if "others" in table.values else {},
     )

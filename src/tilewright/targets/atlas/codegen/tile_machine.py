@@ -24,10 +24,12 @@ FORMATS = Formats("fp8", "bf16", (("fp8", "fp8"),))
 @dataclass(frozen=True)
 class Found:
     """What a kernel of a model finds on the chip: tensors that lie there already, and how many bytes
-    are its own."""
+    are its own. phases: of a result in one loop, at most, where more follow more addresses than there
+    are registers; 0: any."""
 
     tensors: frozenset[str]
     room: int
+    phases: int = 0
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ KINDS: dict[str, type] = {
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _TEXTS = {"fill": ("zero", "lowest"), "dtype": ("fp8", "bf16")}
+SEEN = "seen"  # of an image: where it is not said, all of the border is
 _LENGTHS = {"phases": 2, "border": 2, "beside": 2, "stride": 2, "dilation": 2, "padding": 4}
 
 
@@ -66,6 +67,8 @@ def written(arrangement: Any) -> dict[str, Any]:
     result: dict[str, Any] = {"kind": _NAMES[type(arrangement)]}
     for field in fields(arrangement):
         value = getattr(arrangement, field.name)
+        if field.name == SEEN and not value:
+            continue
         if type(value) in _NAMES:
             value = written(value)
         result[field.name] = list(value) if isinstance(value, tuple) else value
@@ -79,6 +82,7 @@ def read(value: Any) -> Any:
         raise ValueError("has an arrangement of no known kind")
     kind = KINDS[name]
     names = {field.name for field in fields(kind)}
+    names -= {SEEN} - set(value)
     if set(value) != {"kind", *names}:
         raise ValueError(f"has an arrangement with other fields than {', '.join(sorted(names))}")
     given = {name: _field(name, value[name]) for name in sorted(names)}
@@ -125,7 +129,7 @@ def _field(name: str, value: Any) -> Any:
         if not isinstance(value, bool):
             raise ValueError("has an arrangement whose first is not true or false")
         return value
-    if name == "parts" and isinstance(value, list | tuple):
+    if name in ("parts", SEEN) and isinstance(value, list | tuple):
         return tuple(_number(name, number) for number in value)
     if name == "given":
         raise ValueError("has an arrangement whose given is no arrangement of filters")

@@ -30,6 +30,7 @@ from tilewright.targets.atlas.kernels.convolution_parts import (
     in_ranges,
     run_in_parts,
 )
+from tilewright.targets.atlas.kernels.convolution_pooling import Pool, Results, results_of
 from tilewright.targets.atlas.kernels.image_blocks import (
     TILE,
     Blocking,
@@ -47,8 +48,6 @@ from tilewright.targets.atlas.kernels.image_blocks import (
     stacked,
     stored,
     times,
-    together,
-    write_border,
 )
 from tilewright.targets.atlas.kernels.image_operands import (
     Channels,
@@ -167,6 +166,7 @@ def conv2d(
     share: float = 1.0,
     gate: Image | None = None,
     deep: int = 0,
+    pool: Pool | None = None,
 ) -> Convolution:
     """activation(conv(x, w) * scale + bias + added * share) * factor, x an image and w
     [KH, KW, C / groups, N].
@@ -184,6 +184,8 @@ def conv2d(
     tap.
     deep: so many tiles of channels at a time, of all taps, with sums that wait on the chip: for filters
     or windows that do not fit there. Groups whose channels are no whole tiles then see all channels.
+    pool: the largest numbers of windows are the kernel's result, and the image one beside it, `out_image`,
+    if it is kept.
     """
     if activation not in ACTIVATIONS:
         raise TilewrightError(
@@ -228,7 +230,13 @@ def conv2d(
         sizes = gate.height, gate.width, gate.channels, gate.batch or 1
         if not single or sizes != (1, 1, image.channels, image.batch or 1) or gate.fill != "zero":
             raise TilewrightError("TW1675", "a gate of what is no convolution of single pixels")
-    plan = replace(plan, diagonal=diagonal, added=added, share=share, gate=gate, deep=deep)
+    plan = replace(
+        plan, diagonal=diagonal, added=added, share=share, gate=gate, deep=deep, pool=pool
+    )
+    if pool is not None:
+        if deep:
+            raise TilewrightError("TW1675", "a convolution in parts of its channels does not pool")
+        pool.check(out, activation in NONNEGATIVE)
     check_result(plan.image, plan.window, filters, out)
     if added is not None:
         check_result(plan.image, plan.window, filters, added)
@@ -245,7 +253,7 @@ def conv2d(
         **({"bias": per_filter} if bias else {}),
         **({} if added is None else {"added": image_type(added)}),
         **({} if gate is None else {"gate": image_type(gate)}),
-        "out": image_type(out),
+        **results_of(out, pool),
     }
     kernel = kernel_of("conv2d", specs, plan.run)
     return Convolution(image, window, given, out, activation, kernel, factor, plan, bool(unfolded))
@@ -340,10 +348,11 @@ class Plan:
     deep: int = (
         0  # tiles of channels whose products are added up, for all taps, before those of others
     )
+    pool: Pool | None = None  # what is made of the result
 
     def run(
         self, w: Any, out: Any, scale: Any = None, bias: Any = None, added: Any = None,
-        gate: Any = None, **images: Any,
+        gate: Any = None, out_image: Any = None, **images: Any,
     ) -> None:  # fmt: skip
         """The kernel."""
         profile, here = active_profile(), active_found()
@@ -357,22 +366,29 @@ class Plan:
             return
         lines = self.lines() if self.diagonal is True or self.gate is not None else []
         for b in tw.each(self.out.batch or 1):
-            write_border(out, b, self.out)
+            results = Results(self, {"out": out, "out_image": out_image}, b)
+            results.write_borders()
             gains = self.gains(gate, b, lines)
             for panel in self._panels(blocking.panels):
                 tiles = self.diagonals(w, panel, lines) if self.diagonal else None
                 tiles = tiles if self.gate is None else self.gated(w, panel, gains)
                 rows = [self.rows(n, scale, bias) for n, _ in panel]
                 for phases, p in self._pixels(groups, blocking):
-                    for group in together(phases, p, self._rows_together(panel)):
+                    for group in self._together(phases, p, self._rows_together(panel)):
                         for k, total in self._sums(
                             list(images.values()), w, b, panel, group, tiles
                         ):
                             for (phase, part), sums in apart(total, group):
                                 more = self.beside(added, b, phase, part, panel[k][0])
-                                y = self.finished(sums, rows[k], part, phase, more)
-                                place = part + self.out.lead
-                                out[b, phase[0], phase[1], place, panel[k][0]] = y
+                                y = self.values(sums, rows[k], part, phase, more)
+                                results.put(phase, part, part, panel[k][0], y)
+
+    def _together(self, phases: Phases, p: Block, count: int) -> Iterator[Tiles]:
+        """The tiles of a block of every phase, so many at a time."""
+        tiles = [(phase, part) for phase in phases for part in p.parts()]
+        tiles = tiles if self.pool is None else self.pool.by_windows(tiles)
+        for first in range(0, len(tiles), count):
+            yield tiles[first : first + count]
 
     def _rows_together(self, panel: Panel) -> int:
         """Tiles of pixels that share what matrix units hold: two where tiles of filters share them
@@ -459,6 +475,10 @@ class Plan:
                 continue
             if isinstance(self.out, NarrowImage) and not phase_groups(self.out, groups):
                 continue
+            if self.pool is not None and not all(map(self.pool.has_whole_windows, groups)):
+                continue
+            if found is not None and found.phases and len(groups[0]) > found.phases:
+                continue
             costs = [self._cost(profile, one, found) for one in groups]
             cost = max(costs, key=lambda c: c.shared + c.own)
             try:
@@ -471,8 +491,9 @@ class Plan:
             if ways and found is None:
                 break
         if not ways:
-            assert refused is not None
-            raise refused
+            raise refused or TilewrightError(
+                "TW1675", "a convolution that pools windows over more phases than one loop can take"
+            )
         return min(ways, key=lambda way: way[0].ticks * len(way[1]))
 
     def _check_written(self, chosen: Blocking, cost: Cost, profile: Profile) -> None:
@@ -588,14 +609,34 @@ class Plan:
         added: Any = None,
         mask: Any = None,
     ) -> Any:
-        """What is stored for the sums of a block of pixels, to which something may be added. mask: a
-        tile that is zero where there are no pixels."""  # fmt: skip
+        """What is stored for the sums of a block of pixels."""
+        return self.rounded(self.values(total, rows, p, phase, added, mask))
+
+    def rounded(self, y: Any) -> Any:
+        """Values as they are stored."""
+        return stored(y, self.last_factor, self.out.dtype)
+
+    @property
+    def last_factor(self) -> float:
+        """What values are multiplied by when they are rounded."""
+        return 1.0 if self.out.fill == "lowest" else self.factor
+
+    def values(
+        self,
+        total: Any,
+        rows: Rows,
+        p: Block,
+        phase: tuple[int, int],
+        added: Any = None,
+        mask: Any = None,
+    ) -> Any:
+        """The values of the sums of a block of pixels, to which something may be added, before they are
+        rounded. mask: a tile that is zero where there are no pixels."""  # fmt: skip
         kept = kept_rows(self.out, p, phase)
         y = rows.applied(total, kept)
         y = y if added is None else y + added
         if self.out.fill == "lowest":
-            y = tw.keep(times(ACTIVATIONS[self.activation](y), self.factor), kept, LOWEST)
-            return tw.to_fp8(y) if self.out.dtype == "fp8" else y
+            return tw.keep(times(ACTIVATIONS[self.activation](y), self.factor), kept, LOWEST)
         # What is cut off above and what is no pixel are one step.
         highest = 6.0 if self.activation == "relu6" else np.inf
         first = "relu" if self.activation == "relu6" else self.activation
@@ -608,7 +649,7 @@ class Plan:
             y = y * mask
         elif not rows.masked:
             y = tw.keep(y, kept, nonnegative=bare, highest=highest, computed=vector)
-        return stored(y, self.factor, self.out.dtype)
+        return y
 
     def at(self, phase: tuple[int, int], tap: tuple[int, int]) -> Tap:
         return self.window.place(self.image, phase, tap)
@@ -651,7 +692,7 @@ class Plan:
         cost = Cost(
             0 if alone else seen, (seen if alone else 0) + beside, -(-halo // max(seen, 1)),
             0 if self.diagonal else taps * depth,
-            0 if "out" in here else len(phases) * (1 + (self.out.dtype == "bf16")),
+            self._writes(len(phases), here),
             len(phases) * taps * depth, ticks, phases=len(phases),
             made=taps if self.diagonal is True else 0 if self.gate is None else depth,
             together=3 if ticks == PRODUCT else 1,
@@ -661,6 +702,13 @@ class Plan:
             and max(map(_bytes, (self.image, self.out))) * SMALL <= profile.vmem_bytes,
         )  # fmt: skip
         return stored_cost(self.out, cost) if isinstance(self.out, NarrowImage) else cost
+
+    def _writes(self, phases: int, here: frozenset[str]) -> int:
+        """Tiles that leave the chip of so many phases at one place."""
+        if self.pool is None:
+            return 0 if "out" in here else phases * (1 + (self.out.dtype == "bf16"))
+        image = 0 if "out_image" in here else phases * self.pool.kept
+        return image + (0 if "out" in here else phases // len(self.pool.window.taps))
 
     def _reaches(self, source: Source, phases: Phases) -> Iterator[int]:
         """Of every phase of an image that is seen, from the first to the last pixel that one of a

@@ -24,7 +24,8 @@ import numpy as np
 
 import tilewright.tile as tw
 from tilewright.errors import TilewrightError
-from tilewright.targets.atlas.kernels.image_blocks import apart, period, write_border
+from tilewright.targets.atlas.kernels.convolution_pooling import Results
+from tilewright.targets.atlas.kernels.image_blocks import apart, period
 from tilewright.targets.atlas.kernels.image_sources import Source
 from tilewright.targets.atlas.kernels.images import SIDE, round_up
 from tilewright.targets.atlas.kernels.narrow_bands import NarrowEnd, in_order
@@ -124,12 +125,17 @@ class Bands:
     def places(self, number: int) -> list[Place]:
         """Tiles that a step computes of a convolution."""
         ahead = self.beside if number + 1 < len(self.bodies) else {}
+        phases = self.bodies[number].out.each_phase()
         places = [
             (phase, ahead.get(phase, (0, 0))[1] + tile)
-            for phase in self.bodies[number].out.each_phase() for tile in range(self.tiles)
+            for phase in phases for tile in range(self.tiles)
         ]  # fmt: skip
-        out, last = self.last.out, number + 1 == len(self.bodies)
-        return in_order(out, places) if last and isinstance(out, NarrowImage) else places
+        if number + 1 < len(self.bodies):
+            return places
+        out, pool = self.last.out, self.last.pool
+        if isinstance(out, NarrowImage):
+            return in_order(out, places)
+        return places if pool is None else pool.by_windows(places)
 
     @property
     def products(self) -> int:
@@ -156,8 +162,11 @@ class Bands:
         many = math.prod(self.beside_each_other)
         filters = sum(int(np.prod(plan.filters.stored)) for plan in self.plans)
         filters += (many - 1) * int(np.prod(self.last.filters.stored))
-        out = self.last.out
-        results = len(out.each_phase()) * self.tiles * out.stored[-1] * SIDE // many
+        out, pool = self.last.out, self.last.pool
+        phases = len(out.each_phase())
+        results = phases if pool is None else pool.writes(phases)
+        results *= self.tiles * out.stored[-1] * SIDE
+        results //= many
         results *= 2 if out.dtype == "bf16" else 1
         return self.scratch + 2 * pixels + filters + results + SPARE
 
@@ -191,18 +200,27 @@ class Bands:
 
     def _check_reach(self) -> None:
         """An error if the first convolution would read beyond what is stored."""
+        sources = self.bodies[0].sources or (Source(self.bodies[0].image),)
+        for number, _, _, start, end in self.loaded():
+            if start < 0 or end > sources[number].image.pixels:
+                raise _refused("whose windows reach beyond the border")
+
+    def loaded(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """What the first convolution loads: the number of an image, a phase of it, and the first and
+        last pixel of that."""
         plan, steps = self.bodies[0], self.last.out.rows // self.rows
-        for phase, tile in self.places(0):
-            for source in plan.sources or (Source(plan.image),):
+        early = self._early() if len(self.bodies) > 1 else ()
+        for phase, tile in (*self.places(0), *early):
+            for number, source in enumerate(plan.sources or (Source(plan.image),)):
                 for tap in plan.window.taps:
-                    start = tile * SIDE + source.at(plan.window, phase, tap).shift
+                    at = source.at(plan.window, phase, tap)
+                    start = tile * SIDE + at.shift
                     end = start + SIDE + (steps - 1) * self.tiles * SIDE
-                    if start < 0 or end > source.image.pixels:
-                        raise _refused("whose windows reach beyond the border")
+                    yield number, at.row, at.column, start, end
 
     # --- the kernel -----------------------------------------------------------------------
 
-    def run(self, out: Any, **given: Any) -> None:
+    def run(self, out: Any, out_image: Any = None, **given: Any) -> None:
         """Step by step."""
         held = None
         if self.shape is not None:
@@ -210,13 +228,14 @@ class Bands:
         image, pixels = self.last.out, self.last.out.rows * self.last.out.pitch
         tables: dict[bytes, str] = {}
         for b in tw.each(image.batch or 1):
-            write_border(out, b, image)
+            results = Results(self.last, {"out": out, "out_image": out_image}, b)
+            results.write_borders()
             rows = [self._rows(k, given) for k in range(len(self.plans))]
             end = None
             if isinstance(image, NarrowImage):
                 w = given[f"w{len(self.plans) - 1}"]
                 end = NarrowEnd(self.last, self.tiles, b, out, w, rows[-1][0])
-            step = _Step(self, b, rows, held, out, given, tables, end)
+            step = _Step(self, b, rows, held, results, given, tables, end)
             if held is not None:
                 self._clear(held)
                 first = Block(0, self.tiles, pixels)
@@ -290,7 +309,7 @@ class _Step:
     b: Any
     rows: Sequence[Sequence[Any]]
     held: Any
-    out: Any
+    results: Results
     given: Given
     tables: dict[bytes, str]
     end: NarrowEnd | None = None  # where results lie side by side
@@ -345,15 +364,14 @@ class _Step:
         for k, total in total_of:
             for (index, (phase, tile)), sums in apart(total, list(enumerate(group))):
                 part = self._part(tile % period(plan.out), 0)
-                y = plan.finished(sums, self.rows[number][k], part, phase, None, mask)
+                y = plan.values(sums, self.rows[number][k], part, phase, None, mask)
                 if not last:
                     at = self._part(bands.around[0] + tile + ahead, 0, self.held.shape[-2])
-                    self.held[0, phase[0], phase[1], at, panel[k][0]] = y
+                    self.held[0, phase[0], phase[1], at, panel[k][0]] = plan.rounded(y)
                 elif bands.tail is None:
-                    place = self._place(tile, m) + plan.out.lead
-                    self.out[self.b, phase[0], phase[1], place, panel[k][0]] = y
+                    self.results.put(phase, self._place(tile, m), part, panel[k][0], y)
                 else:
-                    made[index][k] = y
+                    made[index][k] = plan.rounded(y)
         for (phase, tile), tiles in zip(group, made, strict=True):
             if tiles and self.end is not None:
                 self.end.single((phase, tile), tiles, m)
@@ -370,9 +388,8 @@ class _Step:
                 w = self.given[f"w{number}"][0, 0, Block(c, 1, extent), n]
                 total += tiles[c] @ w
             part = self._part(tile % period(plan.out), 0)
-            y = plan.finished(total, self.rows[number][k], part, phase)
-            place = self._place(tile, m) + plan.out.lead
-            self.out[self.b, phase[0], phase[1], place, n] = y
+            y = plan.values(total, self.rows[number][k], part, phase)
+            self.results.put(phase, self._place(tile, m), part, n, y)
 
     def _place(self, tile: int, m: Block) -> Block:
         """A tile counted from the first one of a step, in the whole image."""

@@ -29,8 +29,9 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.codegen.tile_machine import Found, active_found
 from tilewright.targets.atlas.kernels.convolution import SHARING, Convolution, Plan, Rows
 from tilewright.targets.atlas.kernels.convolution_bands import Bands
+from tilewright.targets.atlas.kernels.convolution_pooling import results_of
 from tilewright.targets.atlas.kernels.image_blocks import pixel_blocks, write_border
-from tilewright.targets.atlas.kernels.images import SIDE, Image, image_type, round_up
+from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
 from tilewright.tile.blocks import Block
 from tilewright.tile.kernel import Kernel, kernel_of
 
@@ -87,7 +88,8 @@ def convolution_chain(parts: Sequence[Convolution], rows: int = 0) -> Chain:
         specs |= {f"{n}{k}": given[n] for n in ("w", "scale", "bias") if n in given}
     if "added" in parts[-1].kernel.specs:
         specs["added"] = parts[-1].kernel.specs["added"]
-    specs["out"] = image_type(parts[-1].out)
+    last = parts[-1].plan
+    specs |= results_of(parts[-1].out, None if last is None else last.pool)
     return Chain(tuple(parts), kernel_of("chain", specs, plan.run), plan.scratch, copied)
 
 
@@ -114,6 +116,8 @@ def _roles(parts: Sequence[Convolution]) -> tuple[Plan | None, Plan, Plan | None
         names = ("height", "width", "channels", "phases", "pitch", "batch", "dtype")
         if any(getattr(one, n) != getattr(other, n) for n in names) or one.fill != "zero":
             raise TilewrightError("TW1675", "convolutions in a row over images of different sizes")
+    if any(plan is not None and plan.pool is not None for plan in plans):
+        raise TilewrightError("TW1675", "a chain around a depthwise convolution does not pool")
     if any(plan is not None and plan.added is not None for plan in plans[:-1]):
         raise TilewrightError("TW1675", "an image that is added before the end of a chain")
     if any(plan.window.steps != (1, 1) for k in single if (plan := plans[k]) is not None):

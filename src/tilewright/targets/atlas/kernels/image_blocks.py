@@ -259,13 +259,17 @@ def masks(out: Image) -> list[np.ndarray]:
 
 
 def write_border(out: Any, b: Any, image: Image) -> None:
-    """Fill the tiles that hold nothing but border."""
+    """Fill the tiles that hold nothing but border, as far as somebody looks at it."""
     if not border_tiles(image):
         return
     nothing = tw.full(LOWEST if image.fill == "lowest" else 0.0, image.dtype)
     panels = image.stored[-1]
+    first, last = image.lead // SIDE, (image.lead + round_up(image.rows * image.pitch)) // SIDE
     for part in border_tiles(image):
         for a, c in np.ndindex(*image.phase_count):
+            before, behind = image.border_seen((a, c))
+            if not first - before <= part.start < last + behind:
+                continue
             for tile in range(panels // SIDE):
                 out[b, a, c, part, Block(tile, 1, panels)] = nothing
 

@@ -204,7 +204,7 @@ class Unfolded:
         """How it is stored: pixels as in the result."""
         depth = self.window.height * self.window.width * self.source.channels
         return replace(
-            self.out, channels=depth, border=(0, 0), fill="zero", dtype="fp8", first=False
+            self.out, channels=depth, border=(0, 0), fill="zero", dtype="fp8", first=False, seen=()
         )
 
     def filters(self, given: Filters) -> Filters:

@@ -30,7 +30,7 @@ class Source:
         (down, across), (a, b) = self.enlarged, self.image.phase_count
         return replace(
             self.image, height=self.image.height * down, width=self.image.width * across,
-            phases=(a * down, b * across),
+            phases=(a * down, b * across), seen=(),
         )  # fmt: skip
 
     def at(self, window: Window, phase: Phase, tap: Phase) -> Tap:

@@ -55,7 +55,8 @@ class Image:
     at which rows begin, since each needs a mask of its own.
     fill: what the border holds, "zero" or "lowest". dtype: fp8, or bf16 for results. spare: tiles
     behind the last one, for windows without padding that begin between tiles. first: arrays have
-    their channels before rows and columns, [C, H, W] or [B, C, H, W].
+    their channels before rows and columns, [C, H, W] or [B, C, H, W]. seen: of every phase, tiles of
+    border before and behind its pixels that somebody looks at, in one row; nothing: all of them.
     """
 
     height: int
@@ -69,6 +70,7 @@ class Image:
     dtype: str = "fp8"
     spare: int = 0
     first: bool = False
+    seen: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "phases", pair(self.phases))
@@ -78,6 +80,12 @@ class Image:
                 "TW1670", f"an image of {self.height}x{self.width}x{self.channels} pixels in "
                 f"{self.phase_count} phases with a border of {self.border}", hint="sizes are 1 or more"
             )  # fmt: skip
+        if self.seen and len(self.seen) != 2 * math.prod(self.phase_count):
+            raise TilewrightError(
+                "TW1670",
+                f"{len(self.seen)} numbers of tiles of border for {self.phase_count} phases",
+                hint="two for each, or none",
+            )
         if self.fill not in _FILLS:
             raise TilewrightError(
                 "TW1670", f"a border of {self.fill!r}", hint='use "zero" or "lowest"'
@@ -126,6 +134,13 @@ class Image:
         """Of a phase image with its border: whole tiles."""
         around = 2 * round_up(self.around)
         return around + round_up(self.rows * self.pitch) + self.spare * SIDE
+
+    def border_seen(self, phase: tuple[int, int]) -> tuple[int, int]:
+        """Tiles of border that are looked at before and behind the pixels of a phase, at most."""
+        if not self.seen:
+            return self.pixels // SIDE, self.pixels // SIDE
+        at = 2 * (phase[0] * self.phase_count[1] + phase[1])
+        return self.seen[at], self.seen[at + 1]
 
     def inside(self, flat: np.ndarray, phase: tuple[int, int]) -> np.ndarray:
         """Which pixels of a phase, counted from its first one, are of the image."""
@@ -278,7 +293,7 @@ def prepared(image: Image, window: Window) -> Image:
     """The image with the border and the pitch that a window over it wants."""
     rows, columns = needed_border(image, window)
     border = max(rows, image.border[0]), max(columns, image.border[1])
-    wide = replace(image, border=border, pitch=0)
+    wide = replace(image, border=border, pitch=0, seen=())
     across = result_phases(image, window)[1]
     least = -(-window.result(image.height, image.width)[1] // across) + border[1]
     wide = wide if wide.pitch >= least else replace(wide, pitch=round_up(least, 8))
@@ -299,7 +314,7 @@ def result_image(image: Image, window: Window, channels: int, **changes: Any) ->
         )
     return replace(
         image, height=height, width=width, channels=channels, phases=phases,
-        **{"fill": "zero", "spare": 0, **changes},
+        **{"fill": "zero", "spare": 0, "seen": (), **changes},
     )  # fmt: skip
 
 

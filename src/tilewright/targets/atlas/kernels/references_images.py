@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.kernels.convolution import GATE, Convolution
+from tilewright.targets.atlas.kernels.convolution_pooling import Pool
 from tilewright.targets.atlas.kernels.image_operands import DenseFilters, JoinedFilters
 from tilewright.targets.atlas.kernels.images import round_up
 from tilewright.targets.atlas.kernels.narrow_images import NarrowImage
@@ -271,6 +272,21 @@ def _in_chunks(
     below = np.concatenate([taps[tap, chunk] for tap, chunk in order])
     seen = np.concatenate([np.broadcast_to(sees, taps.shape[-2:])[chunk] for _, chunk in order])
     return beside[:, None], below[None], seen
+
+
+def largest_side_by_side(pool: Pool, values: Codes) -> Codes:
+    """fp8 of the largest of bf16 values in windows that do not overlap, +0 beyond the edges."""
+    window, (height, width) = pool.window, values.shape[-3:-1]
+    rows, columns = pool.out.height * window.height, pool.out.width * window.width
+    whole = np.zeros((*values.shape[:-3], rows, columns, values.shape[-1]), np.uint16)
+    part = values[..., :rows, :columns, :]
+    whole[..., : min(height, rows), : min(width, columns), :] = part
+    best = None
+    for i, j in window.taps:
+        value = whole[..., i :: window.height, j :: window.width, :]
+        best = value if best is None else arith.extreme(best, value, larger=True)
+    assert best is not None
+    return arith.pack(best, 1)
 
 
 def max_pool(layer: Pooling) -> Reference:

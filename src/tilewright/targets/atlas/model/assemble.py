@@ -13,13 +13,13 @@ from tilewright.model.parts import INPUT_PORTS, OUTPUT_PORTS, PLACE, REASONS
 from tilewright.model.parts import Parts as Encoded
 from tilewright.targets.artifact import HostPart, LayerLoop, Port
 from tilewright.targets.atlas.artifact.atlas_artifact import (
-    COPY,
     REARRANGED,
     AtlasArtifact,
     Region,
     Rows,
     Step,
     compiled_parts,
+    copy_of,
 )
 from tilewright.targets.atlas.model.buffer_assignment import BufferAssignment, PrefetchedRows
 from tilewright.targets.atlas.model.kernel_code import KernelCode
@@ -199,9 +199,10 @@ def _step(call: Launch, index: int, linked: Linked, places: BufferAssignment) ->
     for parameter, tensor in call.tensors.items():
         here = places.on_chip(tensor, index)
         operands[parameter] = on_chip_name(tensor, places) if here else tensor.name
-    stay = places.stays.get(call.output)
-    if stay is not None and not stay.whole:
-        operands[COPY] = call.output.name
+    for result, tensor in call.results.items():
+        stay = places.stays.get(tensor)
+        if stay is not None and not stay.whole:
+            operands[copy_of(result)] = tensor.name
     return Step(
         call.name, call.kernel, operands, call.options, call.sources, call.macs,
         rearranged=call.kernel in REARRANGED, segment=segment, first_word=first, end_word=end,
@@ -227,9 +228,9 @@ def _listing(program: LaunchProgram, places: BufferAssignment) -> str:
         inside = any(r.first <= index < r.end for r in program.layer_loops)
         operands = ", ".join(f"{p} = {shown(t)}" for p, t in call.operands.items())
         options = json.dumps(call.options, default=str)
+        left = ", ".join(shown(tensor) for tensor in call.results.values())
         rows.append(
-            f"{'  ' if inside else ''}{shown(call.output)} = {call.kernel}({operands}) {options}"
-            f"  // {call.name}"
+            f"{'  ' if inside else ''}{left} = {call.kernel}({operands}) {options}  // {call.name}"
         )
         rows += ["}" for repeat in program.layer_loops if repeat.end == index + 1]
     return "\n".join(rows) + "\n"
@@ -239,11 +240,12 @@ def _quantisation(program: LaunchProgram) -> dict[str, Any]:
     """Formats and scales, by tensor."""
     result: dict[str, Any] = {}
     for launch in program.launches:
-        if launch.output.layout.dtype == "fp8":
-            result[launch.output.name] = {
-                "layer": launch.name,
-                "format": "f8E4M3FN",
-                "scale": launch.scale,
-                "largest": launch.largest,
-            }
+        for tensor in launch.results.values():  # all of one scale
+            if tensor.layout.dtype == "fp8":
+                result[tensor.name] = {
+                    "layer": launch.name,
+                    "format": "f8E4M3FN",
+                    "scale": launch.scale,
+                    "largest": launch.largest,
+                }
     return result

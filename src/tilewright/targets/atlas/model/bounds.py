@@ -44,7 +44,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.planning.one_machine import two_machines
-from tilewright.targets.atlas.artifact.atlas_artifact import COPY, AtlasArtifact, Region, Step
+from tilewright.targets.atlas.artifact.atlas_artifact import AtlasArtifact, Region, Step, is_result
 from tilewright.targets.atlas.model.critical_path import Call, CriticalPath
 from tilewright.targets.atlas.model.kernel_records import work_of
 from tilewright.targets.atlas.model.late_weights import ticks_with_late_weights
@@ -163,7 +163,7 @@ def _read(region: Region, steps: Sequence[Step]) -> int:
     a tensor is only moved, those of its parts."""
     found, content = 0.0, _content(region)
     for step in steps:
-        read = {p for p, name in step.operands.items() if name == region.name and p != "out"}
+        read = {p for p, name in step.operands.items() if name == region.name and not is_result(p)}
         if step.kernel != "move":
             found += content * sum(share_seen(step, parameter) for parameter in read)
             continue
@@ -176,7 +176,7 @@ def _read(region: Region, steps: Sequence[Step]) -> int:
 def _moved(model: AtlasArtifact, step: Step) -> int:
     """Bytes a step has to move between the memories as things are placed."""
     regions = [model.regions[name] for name in dict.fromkeys(step.operands.values())]
-    written = {name for p, name in step.operands.items() if p in ("out", COPY)}
+    written = {name for p, name in step.operands.items() if is_result(p)}
     moved = sum(
         _content(region) if region.name in written else _read(region, [step])
         for region in regions

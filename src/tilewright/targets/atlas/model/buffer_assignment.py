@@ -105,7 +105,7 @@ def live_ranges(
         for parameter, tensor in call.tensors.items():
             life = lives.setdefault(tensor, LiveRange(index, index))
             life.last = index
-            life.reads += parameter != "out"
+            life.reads += parameter not in call.results
             if tensor.kind in ("input", "state"):
                 life.first = 0
             if tensor.kind == "output":
@@ -126,7 +126,7 @@ def _carried(
 ) -> bool:
     """Whether a round leaves the tensor to the next one."""
     body = range(repeat.first, repeat.end)
-    writes = [k for k in body if calls[k].output is tensor]
+    writes = [k for k in body if tensor in calls[k].results.values()]
     reads = [k for k in body if tensor in calls[k].operands.values()]
     return bool(writes and reads and min(reads) <= max(writes))
 
@@ -267,7 +267,7 @@ def _candidates(
     for tensor, life in lives.items():
         if tensor.kind not in ("activation", "output"):
             continue
-        makers = [k for k, call in enumerate(calls) if call.output is tensor]
+        makers = [k for k, call in enumerate(calls) if tensor in call.results.values()]
         readers = [k for k, call in enumerate(calls) if tensor in call.operands.values()]
         if not makers or not readers or min(readers) <= makers[0] or life.first != makers[0]:
             continue

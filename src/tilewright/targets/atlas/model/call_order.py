@@ -17,7 +17,7 @@ from tilewright.targets.atlas.model.calls import Call
 
 def by_layers(calls: Sequence[Call]) -> list[Call]:
     """The calls in an order that is as legal as the given one."""
-    maker = {call.output: call for call in calls}
+    maker = {made: call for call in calls for made in call.results.values()}
     sources = {c: [maker[t] for t in c.operands.values() if t in maker] for c in calls}
     readers: dict[Call, list[Call]] = {call: [] for call in calls}
     for call in calls:

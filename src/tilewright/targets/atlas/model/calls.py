@@ -315,6 +315,7 @@ class Call:
     value: SSAValue | None = None  # the model's value the output stands for
     noted: tuple[RangeObserver, ...] = ()  # more that rounds have to agree about
     scale: RangeObserver | None = None  # of the result, where the output stands for others too
+    others: dict[str, Tensor] = field(default_factory=dict)  # what it makes beside that
 
     @property
     def result_scale(self) -> RangeObserver | None:
@@ -328,11 +329,15 @@ class Call:
     def observers(self) -> list[RangeObserver]:
         """What the numbers in the code are made from, and the scale of the result."""
         found = [*self.noted, *(one for f in self.deferred.values() for one in f.observed())]
-        return found if self.output.scale is None else [*found, self.output.scale]
+        return [*found, *(t.scale for t in self.results.values() if t.scale is not None)]
+
+    @property
+    def results(self) -> dict[str, Tensor]:
+        return {"out": self.output, **self.others}
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        return {**self.operands, "out": self.output}
+        return {**self.operands, **self.results}
 
 
 def _listed(value: Any) -> Any:

@@ -183,6 +183,7 @@ CUT_BY = (
     "filters",
     "groups",
     "deep",
+    "pool",
 )  # what a convolution's cut depends on
 
 

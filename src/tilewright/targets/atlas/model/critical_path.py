@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.planning.one_machine import Job, one_machine
-from tilewright.targets.atlas.artifact.atlas_artifact import COPY, Entry, Region, Step
+from tilewright.targets.atlas.artifact.atlas_artifact import Entry, Region, Step, copy_of, is_result
 from tilewright.targets.atlas.bound import FIRST_TRANSFER, LAST_WAIT, command_ticks, exact_ticks
 from tilewright.targets.atlas.model.clock import Clock, Moment, Ready
 from tilewright.targets.atlas.model.kernel_records import latency_of
@@ -25,7 +25,6 @@ from tilewright.targets.atlas.profile import Profile, Timing
 from tilewright.targets.atlas.work import ROW
 
 STEP_BY_STEP = ("recurrent",)  # kernels whose last results are there long after the first
-RESULTS = ("out", COPY)
 Key = tuple[str, int]  # a tensor, and the iteration of a loop that has its own
 
 
@@ -92,12 +91,12 @@ class CriticalPath:
         moments = {
             p: self._moment(self._key(name, call.iteration))
             for p, name in operands.items()
-            if p not in RESULTS
+            if not is_result(p)
         }
         result = self._result(call.step, moments, self.clock)
-        for parameter in RESULTS:
-            if parameter in operands:
-                self.ready[self._key(operands[parameter], call.iteration)] = result
+        for parameter, name in operands.items():
+            if is_result(parameter):
+                self.ready[self._key(name, call.iteration)] = result
         return moments, result
 
     def _key(self, name: str, iteration: int) -> Key:
@@ -130,20 +129,23 @@ class CriticalPath:
     # --- backwards ----------------------------------------------------------------------------
 
     def _backwards(self, call: Call, moments: Mapping[str, Ready], result: Ready) -> int | None:
-        """How long the part goes on after a call's result; its operands learn theirs."""
+        """How long the part goes on after a call's results, whichever is the last one; its operands
+        learn theirs."""
         operands = call.step.operands
-        tails = [
-            self.tails.pop(self._key(operands[p], call.iteration), None)
-            for p in RESULTS
-            if p in operands
-        ]
-        known = [tail for tail in tails if tail is not None]
-        if not known:
-            return None
-        tail = max(known)
+        tails = {
+            p: self._after(call, p)
+            for p in operands
+            if is_result(p) and not p.endswith(copy_of(""))
+        }
         for parameter, moment in moments.items():
-            if moment is None or leaves_out(call.step.kernel, call.step.options, parameter):
+            known = [
+                tail for result, tail in tails.items()
+                if tail is not None
+                and not leaves_out(call.step.kernel, call.step.options, parameter, result)
+            ]  # fmt: skip
+            if moment is None or not known:
                 continue
+            tail = max(known)
             place = id(call.step), parameter, moment.by  # the same in every iteration
             if place not in self.behind:
                 alone = {p: None for p in moments} | {parameter: Moment(0, moment.by)}
@@ -152,7 +154,18 @@ class CriticalPath:
             if after is not None:
                 key = self._key(operands[parameter], call.iteration)
                 self.tails[key] = max(self.tails.get(key, 0), after.done + tail)
-        return tail
+        every = [tail for tail in tails.values() if tail is not None]
+        return min(every) if len(every) == len(tails) and every else None
+
+    def _after(self, call: Call, result: str) -> int | None:
+        """How long the part goes on after one result of a call; it is not asked for again."""
+        operands = call.step.operands
+        tails = [
+            self.tails.pop(self._key(operands[p], call.iteration), None)
+            for p in (result, copy_of(result))
+            if p in operands
+        ]
+        return max((tail for tail in tails if tail is not None), default=None)
 
     # --- resources ----------------------------------------------------------------------------
 

@@ -15,8 +15,10 @@ from typing import Any, NoReturn
 from tilewright.dialects.encodings import StoredAttr, scale_of
 from tilewright.dialects.launches import (
     ENCODING,
+    NOTE,
     STAYS,
     TENSOR,
+    TENSORS,
     BitcastOp,
     LaunchOp,
     PackOp,
@@ -201,8 +203,26 @@ class _Reader:
     def _named(self, op: PackOp | LaunchOp, kind: Kind) -> StoredTensor:
         """The tensor that holds the result of an operation."""
         note = op.attributes.get(TENSOR)
-        name = plain(note) if note is not None else op.result.name_hint or "value"
-        layout = layout_of(op.result.type, op)
+        return self._made(op, op.result, None if note is None else plain(note), kind)
+
+    def _others(self, op: LaunchOp) -> dict[str, StoredTensor]:
+        """The tensors of what a launch leaves beside its result."""
+        found = op.others_by_role()
+        names = op.note(TENSORS.removeprefix(NOTE)) or [None] * len(found)
+        if len(names) != len(found):
+            _refuse(op, f"{len(found)} further results have {len(names)} names")
+        made = {
+            role: self._made(op, value, name, "activation")
+            for (role, value), name in zip(found.items(), names, strict=True)
+        }
+        self.known |= {found[role]: tensor for role, tensor in made.items()}
+        return made
+
+    def _made(
+        self, op: PackOp | LaunchOp, value: SSAValue, name: str | None, kind: Kind
+    ) -> StoredTensor:
+        name = value.name_hint or "value" if name is None else name
+        layout = layout_of(value.type, op)
         found = self.tensors.get(name)
         if found is not None:
             if kind in ("input", "state") and found.kind == kind and found.layout == layout:
@@ -244,8 +264,8 @@ class _Reader:
             _refuse(op, f"there is no kernel {kernel}", f"kernels are {known}")
         operands = {role: self._tensor(value, op) for role, value in op.operands_by_role().items()}
         output = into or self._named(op, "activation")
-        options = op.options()
-        _check_kernel(op, kernel, options, {**operands, "out": output})
+        options, others = op.options(), self._others(op)
+        _check_kernel(op, kernel, options, {**operands, "out": output, **others})
         self.result.launches.append(
             Launch(
                 op.note("layer", output.name),
@@ -257,6 +277,7 @@ class _Reader:
                 op.note("macs", 0),
                 scale_of(op.result),
                 op.note("largest"),
+                others,
             )
         )
         return output

@@ -19,6 +19,7 @@ from tilewright.dialects.launches import (
     ENCODING,
     STAYS,
     TENSOR,
+    TENSORS,
     BitcastOp,
     LaunchOp,
     PackOp,
@@ -254,6 +255,7 @@ class _Encoder:
             "tw.sources": list(call.sources),
             "tw.macs": call.macs,
             "tw.largest": None if scale is None else scale.largest,
+            TENSORS: [one.name for one in call.others.values()] or None,
         }
         attributes = {**call.all_options(), **{k: v for k, v in notes.items() if v is not None}}
         launch = LaunchOp(
@@ -261,13 +263,16 @@ class _Encoder:
             operands,
             type_of(call.output.layout, None if scale is None else scale.scale()),
             {name: attribute(value) for name, value in attributes.items()},
+            {role: _type(one) for role, one in call.others.items()},
         )
         current[call.output] = _add(block, launch, call.output.name)
+        for one, value in zip(call.others.values(), launch.others, strict=True):
+            current[one] = _hinted(value, one.name)
 
     def _loop(self, function: _Function, loop: LayerLoop[Tensor]) -> None:
         """A layer loop: what is read in it before it is written is carried."""
         calls = self.folded.calls[loop.first : loop.end]
-        written = {call.output for call in calls}
+        written = {one for call in calls for one in call.results.values()}
         carried = [t for t in _read_before_written(calls, self.stacked) if t in written]
         last = {call.output: call for call in calls}
         types = [_result_type(last[tensor]) for tensor in carried]
@@ -315,7 +320,7 @@ def _read_before_written(
         for tensor in call.operands.values():
             if tensor not in written and tensor.content is None and tensor not in stacked:
                 found[tensor] = None
-        written.add(call.output)
+        written.update(call.results.values())
     return list(found)
 
 

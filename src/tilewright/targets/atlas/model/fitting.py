@@ -187,7 +187,7 @@ def _stage(program: LaunchProgram, waiting: Sequence[int]) -> StoredTensor:
     same = [k for k in waiting if program.launches[k].operands["a"] is source]
     readers = [program.launches[k] for number, k in enumerate(same) if k == index + number]
     layout = source.layout
-    taken = {one.output.name for one in program.launches}
+    taken = {made.name for one in program.launches for made in one.results.values()}
     names = (f"{source.name}.staged{'~' * (k > 1)}{k if k > 1 else ''}" for k in count(1))
     out = StoredTensor(next(n for n in names if n not in taken), layout, "activation")
     options = {"rank": len(layout.shape), "dtype": layout.dtype}

@@ -154,7 +154,7 @@ class Parts:
     def _device_ports(self, row: DeviceWork) -> tuple[tuple[str, ...], tuple[str, ...]]:
         used = {t for call in row.calls for t in call.operands.values()}
         inputs = [self.port_of[h.tensor] for h in self.lowered.inputs if h.tensor in used]
-        made = {call.output for call in row.calls}
+        made = {tensor for call in row.calls for tensor in call.results.values()}
         outputs = [
             self.port_of[value] for value, tensor in self.lowered.outputs.items() if tensor in made
         ]

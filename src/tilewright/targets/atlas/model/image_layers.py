@@ -41,6 +41,8 @@ class Layer:
     added: SSAValue | None = None  # what a convolution's sums are added to: behind what it sees
     gate: SSAValue | None = None  # what multiplies a convolution's filters: behind all other inputs
     enlarged: tuple[Phases, ...] = ()  # of images read as one: how often their pixels are repeated
+    pool: Layer | None = None  # what makes the result of what convolutions make
+    kept: bool = False  # what convolutions make is a second result
 
     @property
     def given_first(self) -> bool:
@@ -51,6 +53,11 @@ class Layer:
     def steps(self) -> Phases:
         """How many pixels apart the windows of two results are."""
         return (1, 1) if self.window is None else self.window.steps
+
+    @property
+    def image(self) -> SSAValue:
+        """What convolutions make, which may be pooled then."""
+        return self.result if self.pool is None else self.pool.inputs[0]
 
     @property
     def groups(self) -> int:

@@ -25,11 +25,13 @@ from tilewright.targets.atlas.kernels.image_sources import Source, joined
 from tilewright.targets.atlas.kernels.images import SIDE, Image
 from tilewright.targets.atlas.kernels.narrow_images import MOST, NarrowImage, narrow
 from tilewright.targets.atlas.model.image_bands import bands_between, with_bands
+from tilewright.targets.atlas.model.image_borders import seen_borders
 from tilewright.targets.atlas.model.image_chains import between, with_chains
 from tilewright.targets.atlas.model.image_gates import with_gates
 from tilewright.targets.atlas.model.image_layers import Layer, plain_image
 from tilewright.targets.atlas.model.image_matching import find_layers
 from tilewright.targets.atlas.model.image_phases import store_anew
+from tilewright.targets.atlas.model.image_pools import with_pools
 from tilewright.targets.atlas.model.image_sources import reading_parts
 from tilewright.targets.atlas.model.image_storage import store_images
 from tilewright.targets.atlas.model.image_sums import with_sums
@@ -73,7 +75,7 @@ class ImagePlan:
 
     def out(self, layer: Layer, dtype: str = "fp8") -> Image:
         """What a layer writes; results for the outside are bf16 and need no border."""
-        image = self.images[layer.result]
+        image = self.images[layer.image]
         if dtype == "fp8":
             return image
         if layer.kind in ("combine", "gate"):
@@ -88,6 +90,7 @@ class ImagePlan:
         last = layer.parts[-1] if layer.parts else layer
         whole = layer.kind == "conv" or layer.bands
         alone = last.added is None and last.gate is None and last.gains is None
+        alone = alone and layer.pool is None
         if not whole or not alone or layer.result in self.deep:
             return 0
         if last.groups != 1 or last.weight is None:
@@ -109,6 +112,7 @@ class ImagePlan:
                 self._convolution(part, images[k], images[k + 1])
                 for k, part in enumerate(layer.parts)
             ]
+            parts[-1] |= self._pool(layer)
             if layer.bands:
                 parts[0] |= self._several(layer)
                 parts[0]["unfolded"] = "around" if layer.unfolded else False
@@ -132,7 +136,8 @@ class ImagePlan:
         if layer.kind == "gate":
             return "gate", {**both, "gate": written(self.images[layer.inputs[1]])}
         if layer.kind == "conv":
-            return "conv2d", {**self._convolution(layer, source, out), **self._several(layer)}
+            own = {**self._several(layer), **self._pool(layer)}
+            return "conv2d", {**self._convolution(layer, source, out), **own}
         both["window"] = written(layer.window)
         counting = layer.node.call.flag("count_include_pad")
         kept = layer.inputs[0] in self.nonnegative
@@ -145,6 +150,13 @@ class ImagePlan:
             return {}
         images = [written(self.images[x]) for x in layer.inputs]
         return {"images": images, "enlarged": [list(one) for one in layer.enlarged]}
+
+    def _pool(self, layer: Layer) -> dict[str, Any]:
+        """Options of what a convolution makes of its image."""
+        if layer.pool is None:
+            return {}
+        pooled = written(self.images[layer.result])
+        return {"pool": written(layer.pool.window), "pooled": pooled, "kept": layer.kept}
 
     def _convolution(self, layer: Layer, image: Image, out: Image) -> dict[str, Any]:
         """The options of a convolution."""
@@ -191,8 +203,10 @@ def plan_images(
         loops = even | {layer.result for layer in found if layer.bands}
         plan = ImagePlan(graph, reasons=reasons, even=loops, deep=deep, places=places)
         plan.placed = profile.vmem_bytes // SHARE // TILE
-        plan.layers = {layer.result: layer for layer in found}
         wrong = store_images(plan, found)
+        found = with_pools(graph, found, apart, deep) if fuse and not wrong else found
+        plan.layers = {layer.result: layer for layer in found}
+        plan.layers |= {layer.image: layer for layer in found if layer.kept}
         if not wrong:
             wrong = {
                 layer.node: NO_ROOM
@@ -203,6 +217,7 @@ def plan_images(
             own = dict(_impossible(plan, profile))
             refused = own | _too_large(plan, refused_before)
             if not refused:
+                plan.images = seen_borders(plan)
                 return plan
             fewer = {
                 (x.result, x.kind): n // 2 for x in refused if (n := _side_by_side(plan, x)) > 1
@@ -210,7 +225,7 @@ def plan_images(
             if fewer:
                 places |= fewer
                 continue
-            fused = {x.result for x in refused if x.kind == "chain" or x.added or x.gate}
+            fused = {x.result for x in refused if x.kind == "chain" or x.added or x.gate or x.pool}
             if fused:
                 apart |= fused
                 continue
@@ -233,7 +248,10 @@ def plan_images(
 
 def _dtype(plan: ImagePlan, layer: Layer) -> str:
     """The numbers of the result of a convolution: wider where only the host reads it."""
-    reads = any(layer.result in other.inputs for other in plan.layers.values())
+    reads = (
+        any(layer.result in other.inputs for other in plan.layers.values())
+        or layer.pool is not None
+    )
     return "bf16" if not reads and layer.kind in ("conv", "chain") else "fp8"
 
 

@@ -18,6 +18,7 @@ from tilewright.errors import TilewrightError
 from tilewright.model.capture import Node, shape_of
 from tilewright.targets.atlas.kernels.arrangements import read, written
 from tilewright.targets.atlas.kernels.convolution import GATE
+from tilewright.targets.atlas.kernels.convolution_pooling import IMAGE
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
 from tilewright.targets.atlas.model.calls import (
     ONE,
@@ -71,6 +72,7 @@ class Images:
 
     def __init__(self, lowering: Lowering, host: dict[Node, str]) -> None:
         self.lowering, self.graph = lowering, lowering.graph
+        self.kept: dict[SSAValue, Tensor] = {}  # images that are made beside what is pooled of them
         self.plan = plan_images(
             lowering.graph, lowering.profile, lowering.fuse, host, lowering.refused
         )
@@ -93,6 +95,9 @@ class Images:
         layer = self.plan.layers.get(value)
         if layer is None:
             return self._handed_over(value, self.plan.images[value], "image")
+        if value is not layer.result:  # made beside the result
+            self.image(layer.result)
+            return self.kept[value]
         return self._emit(layer, "fp8")
 
     def _handed_over(self, value: SSAValue, arrangement: Any, conversion: str) -> Tensor:
@@ -114,7 +119,7 @@ class Images:
     def _make_outside(self, value: SSAValue) -> Tensor:
         layer = self.plan.layers[value]
         readers = [one for one in self.plan.layers.values() if value in one.inputs]
-        alone = not readers and (value, "image") not in self.lowering.forms
+        alone = not readers and (value, "image") not in self.lowering.forms and not layer.pool
         if (layer.bands or layer.kind in ("conv", "combine", "gate", "norm")) and alone:
             return self._emit(layer, "bf16")
         x = self.image(value)
@@ -159,13 +164,18 @@ class Images:
     ) -> Tensor:
         """A call of a layer's kernel."""
         kernel, options = self.plan.options(layer, dtype)
-        layout = build(kernel, options).layouts({})["out"]
-        label = self.lowering.hint(layer.result)
-        out = Tensor(
-            self.lowering.unique(label), layout, "activation", value=layer.result, **more
-        )  # fmt: skip
+        layouts = build(kernel, options).layouts({})
+
+        def made(value: SSAValue, role: str) -> Tensor:
+            label = self.lowering.unique(self.lowering.hint(value))
+            return Tensor(label, layouts[role], "activation", value=value, **more)
+
+        others = {IMAGE: made(layer.image, IMAGE)} if layer.kept else {}
+        if others:
+            self.kept[layer.image] = others[IMAGE]
         return self.lowering.call(
-            name, kernel, operands, out, layer.nodes, macs, deferred, noted, **options
+            name, kernel, operands, made(layer.result, "out"), layer.nodes, macs, deferred, noted,
+            others, **options,
         )  # fmt: skip
 
     def _given(self, layer: Layer, layout: Layout) -> Tensor:
@@ -184,7 +194,7 @@ class Images:
         layouts = build(kernel, options).layouts({})
         given = self._read(layer, layouts)
         parts = [part.scale for part in given.values() if part.scale is not None]
-        target = lowering.magnitude(layer.result) if dtype == "fp8" else None
+        target = lowering.magnitude(layer.image) if dtype == "fp8" else None
         name = node.layer or "conv2d"
         alone = _scale_of_all(parts)
         gates = ONE
@@ -194,7 +204,7 @@ class Images:
         operands, deferred = self._filters(layer, layouts, "", alone, target, parts, gates)
         more, share = self._added(layer, target)
         operands |= more
-        macs = _macs(layer, self.plan.images[layer.result])
+        macs = _macs(layer, self.plan.images[layer.image])
         return self._call(
             layer, dtype, name, {**given, **operands}, deferred | share, macs, scale=target
         )  # fmt: skip

@@ -10,7 +10,7 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels.arrangements import read
 from tilewright.targets.atlas.kernels.images import Image, Window
 from tilewright.targets.atlas.model.kernel_options import Factor, Norm, Result
-from tilewright.targets.atlas.model.typed_options import Numbered, Option
+from tilewright.targets.atlas.model.typed_options import Numbered, Option, needed
 
 Table = dict[str, Any]
 Stored = TypeVar("Stored", Image, Window)
@@ -94,6 +94,25 @@ class ConvolutionOptions(TypedDict):
             0,
         ),
     ]
+    pool: Annotated[
+        Table | None,
+        Option(
+            "the window of largest numbers of `out`, which are the kernel's result instead", None
+        ),
+    ]
+    pooled: Annotated[Table | None, Option("the image of these", None)]
+    kept: Annotated[bool, Option("`out` is stored beside what is pooled, as `out_image`", True)]
+
+
+def needed_pixels(o: ConvolutionOptions) -> Image:
+    """The part of a convolution's image that something is made of: all, but where only what is pooled
+    of it leaves the kernel."""
+    image = stored_image(o["out"])
+    if o["pool"] is None or o["kept"]:
+        return image
+    window, out = stored_window(o["pool"]), stored_image(needed(o["pooled"], "pooled"))
+    rows, columns = out.height * window.height, out.width * window.width
+    return replace(image, height=min(image.height, rows), width=min(image.width, columns), pitch=0)
 
 
 class ChainOptions(TypedDict):

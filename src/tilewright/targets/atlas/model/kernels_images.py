@@ -16,6 +16,7 @@ from tilewright.errors import TilewrightError
 from tilewright.targets.atlas.kernels import convolution, pooling
 from tilewright.targets.atlas.kernels.convolution import ACTIVATIONS, Convolution
 from tilewright.targets.atlas.kernels.convolution_chain import Chain, convolution_chain
+from tilewright.targets.atlas.kernels.convolution_pooling import Pool
 from tilewright.targets.atlas.kernels.image_blocks import (
     kept_rows,
     loaded,
@@ -45,6 +46,7 @@ from tilewright.targets.atlas.model.kernel_options_images import (
     stored_image,
     stored_window,
 )
+from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.targets.atlas.profile import Profile
 from tilewright.tile.arrays import spread
 from tilewright.tile.blocks import Block
@@ -63,7 +65,16 @@ def convolved(o: ConvolutionOptions, first: bool | None = None) -> Convolution:
         diagonal=o["diagonal"], sources=sources_of(o, first), share=o["share"],
         added=None if o["added"] is None else stored_image(o["added"], first),
         gate=None if o["gate"] is None else stored_image(o["gate"], first), deep=o["deep"],
+        pool=pool_of(o, first),
     )  # fmt: skip
+
+
+def pool_of(o: ConvolutionOptions, first: bool | None = None) -> Pool | None:
+    """What a convolution makes of its image, if anything."""
+    if o["pool"] is None:
+        return None
+    out = stored_image(needed(o["pooled"], "pooled"), first)
+    return Pool(stored_window(o["pool"]), out, o["kept"])
 
 
 def sources_of(o: ConvolutionOptions, first: bool | None = None) -> list[Source]:

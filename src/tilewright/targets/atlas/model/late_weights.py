@@ -22,8 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tilewright.targets.atlas.artifact.atlas_artifact import COPY, Region, Step
+from tilewright.targets.atlas.artifact.atlas_artifact import Region, Step, copy_of, is_result
 from tilewright.targets.atlas.bound import exact_ticks
+from tilewright.targets.atlas.kernels.convolution_pooling import IMAGE
 from tilewright.targets.atlas.kernels.images import Image, Window
 from tilewright.targets.atlas.model.kernel_options_images import (
     ChainOptions,
@@ -33,9 +34,9 @@ from tilewright.targets.atlas.model.kernel_options_images import (
     stored_window,
 )
 from tilewright.targets.atlas.model.kernel_records import RECORDS
+from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.targets.atlas.profile import Profile
 
-RESULTS = ("out", COPY)
 REGISTERS = 64 * 1024  # bytes of tensor registers
 UNITS = 2 * (2 + 2) * 1024  # elements that weight slots and accumulators of both units hold
 # Kernels of which every operation is for some element of the result.
@@ -92,19 +93,49 @@ def _reached(
     for source, (step, turn) in enumerate(calls):
         if not _is_source(step):
             continue
-        states = {key(step.operands[p], turn): ELEMENT for p in RESULTS if p in step.operands}
-        for later, iteration in calls[source + 1 :]:
-            result, weights = _through_call(later, iteration, states, key)
-            for name in weights:
+        # An element is one of any result: what each of them reaches.
+        reached: set[tuple[str, int]] | None = None
+        for names in _results_of(step).values():
+            states = {key(name, turn): ELEMENT for name in names}
+            mine = _reached_from(states, regions, calls[source + 1 :], loads, key)
+            reached = mine if reached is None else reached & mine
+        for where in reached or ():
+            found[where] = found.get(where, 0) | 1 << source
+    return found
+
+
+def _results_of(step: Step) -> dict[str, list[str]]:
+    """The results of a step, and the names of all their places."""
+    results = [p for p in step.operands if is_result(p) and not p.endswith(copy_of(""))]
+    return {
+        p: [step.operands[place] for place in (p, copy_of(p)) if place in step.operands]
+        for p in results
+    }
+
+
+def _reached_from(
+    states: dict[tuple[str, int], Reach],
+    regions: Mapping[str, Region],
+    calls: Sequence[tuple[Step, int]],
+    loads: Mapping[str, int],
+    key: Callable[[str, int], tuple[str, int]],
+) -> set[tuple[str, int]]:
+    """The weights that an element reaches in some calls. states: what depends on it already."""
+    found: set[tuple[str, int]] = set()
+    for later, iteration in calls:
+        results, weights = _through_call(later, iteration, states, key)
+        found.update(
+            key(name, iteration)
+            for name in weights
+            if name in loads and regions[name].kind == "weight"
+        )
+        for parameter, names in _results_of(later).items():
+            for name in names:
                 where = key(name, iteration)
-                if name in loads and regions[name].kind == "weight":
-                    found[where] = found.get(where, 0) | 1 << source
-            for parameter in RESULTS:
-                if parameter in later.operands:
-                    where = key(later.operands[parameter], iteration)
-                    states.pop(where, None)
-                    if result is not None:
-                        states[where] = result
+                states.pop(where, None)
+                result = results.get(parameter)
+                if result is not None:
+                    states[where] = result
     return found
 
 
@@ -113,19 +144,45 @@ def _through_call(
     iteration: int,
     states: Mapping[tuple[str, int], Reach],
     key: Callable[[str, int], tuple[str, int]],
-) -> tuple[Reach | None, list[str]]:
-    """What of a call's result depends on an element, and the names of weights that all meet it."""
-    best: Reach | None = None
+) -> tuple[dict[str, Reach | None], list[str]]:
+    """What of a call's results depends on an element, and the names of weights that all meet it."""
+    best: dict[str, Reach | None] = {}
     weights: list[str] = []
     for parameter, name in step.operands.items():
-        reach = None if parameter in RESULTS else states.get(key(name, iteration))
+        reach = None if is_result(parameter) else states.get(key(name, iteration))
         if reach is None:
             continue
-        result, met = through(step.kernel, step.options, parameter, reach)
+        made, met = through(step.kernel, step.options, parameter, reach)
         weights += [step.operands[p] for p in met if p in step.operands]
-        if result is not None and (best is None or _size(result) > _size(best)):
-            best = result
+        for place, result in _left(step, made).items():
+            known = best.get(place)
+            if result is not None and (known is None or _size(result) > _size(known)):
+                best[place] = result
     return best, weights
+
+
+def _left(step: Step, made: Reach | None) -> dict[str, Reach | None]:
+    """What a call leaves of what it makes: that, or what it pools of it, or both."""
+    part = _last_part(step)
+    if part is None or part["pool"] is None:
+        return {"out": made}
+    return {IMAGE: made, "out": _pooled(part, made)}
+
+
+def _last_part(step: Step) -> ConvolutionOptions | None:
+    """The convolution that makes a step's image, if one does."""
+    if step.kernel not in ("conv2d", "chain"):
+        return None
+    o = _given(step.kernel, step.options)
+    return parts_of(o)[-1] if step.kernel == "chain" else o
+
+
+def _pooled(o: ConvolutionOptions, reach: Reach | None) -> Reach | None:
+    """What is pooled of a box of pixels."""
+    if reach is None or o["pool"] is None:
+        return reach
+    out = stored_image(needed(o["pooled"], "pooled"))
+    return _moved(stored_window(o["pool"]), stored_image(o["out"]), out, reach)
 
 
 def _size(reach: Reach) -> tuple[bool, int]:
@@ -143,6 +200,8 @@ def _is_source(step: Step) -> bool:
         reach: Reach | None = ELEMENT
         for part in parts[number + 1 :]:
             reach = _convolved(part, reach)[0] if reach is not None else None
+        if not parts[-1]["kept"] and number + 1 < len(parts):
+            reach = _pooled(parts[-1], reach)
         if reach is None:
             return False
     return True

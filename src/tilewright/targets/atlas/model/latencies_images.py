@@ -139,12 +139,15 @@ def join(c: Clock, o: JoinOptions, shapes: Shapes, m: Moments) -> Ready:
     return soonest(*m.values())
 
 
-def leaves_out(kernel: str, o: Options, parameter: str) -> bool:
-    """Whether a call may do without some elements of an operand: parts of values, and windows that
-    move by more than a pixel."""
+def leaves_out(kernel: str, o: Options, parameter: str, result: str = "out") -> bool:
+    """Whether a result of a call may do without some elements of an operand: parts of values, and windows
+    that move by more than a pixel."""
     if kernel in ("move", "resample"):
         return True
     parts = o["parts"] if kernel == "chain" else [o] if kernel in ("conv2d", "pool") else []
+    pools = result == "out" and any(part.get("pool") is not None for part in parts)
+    if pools and (parameter.startswith("x") or parameter == "added"):
+        return True
     return parameter.startswith("x") and any(
         stored_window(part["window"]).steps != (1, 1) for part in parts
     )

@@ -56,10 +56,15 @@ class Launch:
     macs: int = 0
     scale: float | None = None  # of the result
     largest: float | None = None  # number of the result, in calibration
+    others: dict[str, StoredTensor] = field(default_factory=dict)  # what it makes beside that
+
+    @property
+    def results(self) -> dict[str, StoredTensor]:
+        return {"out": self.output, **self.others}
 
     @property
     def tensors(self) -> dict[str, StoredTensor]:
-        return {**self.operands, "out": self.output}
+        return {**self.operands, **self.results}
 
     @property
     def way(self) -> Way:

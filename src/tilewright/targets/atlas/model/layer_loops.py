@@ -147,6 +147,8 @@ class _Around:
 def _wiring(calls: Sequence[Call], repetition: Repetition, around: _Around) -> _Wiring | None:
     """The wiring if the iterations are the same code on tensors of their own, else None."""
     iterations, live = repetition.iterations(calls), around.live
+    if any(call.others for part in iterations for call in part):
+        return None  # what iterations carry or leave is the only result of a call
     wiring = _operands(iterations)
     if wiring is None or not _inputs_are_own(iterations, wiring, around):
         return None

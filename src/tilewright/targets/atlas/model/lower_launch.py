@@ -7,6 +7,7 @@ from dataclasses import replace
 from tilewright.targets.atlas.codegen.chip import VmemExceeded
 from tilewright.targets.atlas.codegen.compile_kernel import LoweredKernel, lowered, trace
 from tilewright.targets.atlas.codegen.lower_nest import SHARES
+from tilewright.targets.atlas.codegen.routine import PointersExceeded
 from tilewright.targets.atlas.codegen.tile_machine import Found
 from tilewright.targets.atlas.codegen.tuning import TUNING
 from tilewright.targets.atlas.kernels.image_blocks import Blocking
@@ -34,7 +35,15 @@ def lower_launch(source: Source, traces: Traces) -> LoweredKernel:
             except VmemExceeded:
                 pass  # its image passes by for every panel of filters then
     found = _found(source) if source.kernel == CUT and not source.short else None
-    return _lowered(source, traces, found, None if found is None else _cut(source, found))
+    while True:
+        cut = None if found is None else _cut(source, found)
+        try:
+            return _lowered(source, traces, found, cut)
+        except PointersExceeded:
+            phases = 0 if cut is None else _phases(source) // cut[1] // 2
+            if found is None or not phases:
+                raise
+            found = replace(found, phases=phases)
 
 
 def _lowered(
@@ -71,6 +80,13 @@ def _found(source: Source) -> Found | None:
         return None
     here = frozenset(name for name, one in tensors if one.on_chip and one.copy is None)
     return Found(here, (area.end - area.start) // STEP * STEP)
+
+
+def _phases(source: Source) -> int:
+    """Of the image that a convolution makes."""
+    plan = convolved(RECORDS[source.kernel].given(source.options)).plan
+    assert plan is not None
+    return len(plan.out.each_phase())
 
 
 def _cut(source: Source, found: Found) -> tuple[Blocking, int]:

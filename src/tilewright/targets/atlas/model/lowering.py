@@ -146,7 +146,7 @@ class Lowering:
         """Leave out calls whose result nobody reads: those of a rule that did not fit in the end."""
         wanted, calls = set(self.result.outputs.values()), []
         for call in reversed(self.result.calls):
-            if call.output in wanted:
+            if not wanted.isdisjoint(call.results.values()):
                 calls.append(call)
                 wanted |= set(call.operands.values())
         self.result.calls = calls[::-1]
@@ -317,6 +317,7 @@ class Lowering:
         macs: int = 0,
         deferred: dict[str, Factor] | None = None,
         noted: tuple[RangeObserver, ...] = (),
+        others: dict[str, Tensor] | None = None,
         **options: Any,
     ) -> Tensor:
         sources = tuple(
@@ -326,8 +327,9 @@ class Lowering:
         if kernel in IN_PASSES and output.value in self.refused:
             options["passes"] = True
         made = Call(
-            name, kernel, operands, output, options, deferred or {}, sources, macs, value, noted
-        )
+            name, kernel, operands, output, options, deferred or {}, sources, macs, value, noted,
+            others=others or {},
+        )  # fmt: skip
         self.result.calls.append(made)
         return output
 

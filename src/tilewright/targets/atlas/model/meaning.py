@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.dialects.launches import LaunchOp, PackOp
-from tilewright.dialects.xdsl_api import Operation, TensorType
+from tilewright.dialects.xdsl_api import Operation, SSAValue, TensorType
 from tilewright.reference.program import Semantics
 from tilewright.targets.atlas.model.decode import encoding_of, layout_of
 from tilewright.targets.atlas.model.kernel_records import REFERENCES
@@ -22,19 +22,27 @@ from tilewright.tile.layouts import NUMPY, to_codes
 def semantics(profile: Profile) -> Semantics:
     """How the reference executor runs encoded modules of this target."""
 
-    def stored(op: Operation, values: Sequence[np.ndarray]) -> np.ndarray:
+    def left(op: LaunchOp, value: SSAValue, codes: np.ndarray) -> np.ndarray:
+        """A result of a launch as it is stored."""
+        kind = value.type
+        assert isinstance(kind, TensorType)
+        dtype = NUMPY[layout_of(kind, op).dtype]
+        return np.ascontiguousarray(codes).view(dtype).reshape(tuple(kind.get_shape()))
+
+    def stored(op: Operation, values: Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:
         kind = op.results[0].type
         assert isinstance(kind, TensorType)
         shape = tuple(kind.get_shape())
         if isinstance(op, LaunchOp):
-            layout = layout_of(kind, op)
             roles = op.operands_by_role().items()
             codes = {
                 role: to_codes(array, layout_of(value.type, op).dtype)
                 for (role, value), array in zip(roles, values, strict=True)
             }
-            result = REFERENCES[op.kernel.data](profile, op.options(), codes)["out"]
-            return np.ascontiguousarray(result).view(NUMPY[layout.dtype]).reshape(shape)
+            found = REFERENCES[op.kernel.data](profile, op.options(), codes)
+            results = {"out": op.result, **op.others_by_role()}
+            every = [left(op, value, found[role]) for role, value in results.items()]
+            return every if len(every) > 1 else every[0]
         if isinstance(op, PackOp):
             dtype = layout_of(kind, op).dtype
             (array,) = values

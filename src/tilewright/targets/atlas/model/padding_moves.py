@@ -47,7 +47,7 @@ class Moves:
             for tensor in call.operands.values()
             if not places.on_chip(tensor, index)
         }
-        written = {call.output for call in calls}
+        written = {tensor for call in calls for tensor in call.results.values()}
         one_way = {t for t in read ^ written if t.layout.arrangement is None}
         return Moves(unwritten(calls, places), frozenset(one_way))
 
@@ -57,7 +57,7 @@ class Moves:
         again with all weights."""
         if tensor in self.unwritten:
             return True
-        if parameter == "out":
+        if parameter in call.results:
             return tensor in self.one_way
         if call.kernel not in PRODUCTS:
             return tensor in self.one_way or tensor.kind not in ("weight", "constant")

@@ -104,7 +104,10 @@ def _all_work(graph: Graph, lowered: Lowered, direct: set[Tensor]) -> list[_Work
         *(_Work(row, [row[1]], []) for row in _copies(graph)),
         *(
             _Work(
-                call, call.operands.values(), [call.output, *holds.get(call.output, ())], True
+                call,
+                call.operands.values(),
+                [one for made in call.results.values() for one in (made, *holds.get(made, ()))],
+                True,
             )
             for call in lowered.calls
         ),

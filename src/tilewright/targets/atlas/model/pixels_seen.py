@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.targets.atlas.artifact.atlas_artifact import Step
 from tilewright.targets.atlas.kernels.images import Image, Window
 from tilewright.targets.atlas.model.kernel_options_images import (
+    needed_pixels,
     parts_of,
     stored_image,
     stored_window,
@@ -23,15 +24,23 @@ def share_seen(step: Step, parameter: str) -> float:
         return 1.0
     o: Any = RECORDS[step.kernel].given(step.options)
     if step.kernel == "chain":
-        o = parts_of(o)[0]
+        first, *_, last = parts_of(o)
+        image, some = stored_image(last["out"]), needed_pixels(last)
+        part = some.height * some.width / (image.height * image.width)
+        return part * _share(first, stored_image(first["out"]))
     if step.kernel == "resample":
         image = stored_image(o["image"])
         chosen = ((o["rows"], image.height), (o["columns"], image.width))
         rows, columns = (len(set(some)) / size if some else 1.0 for some, size in chosen)
         return rows * columns
+    return _share(o, needed_pixels(o) if step.kernel == "conv2d" else stored_image(o["out"]))
+
+
+def _share(o: Any, made: Image) -> float:
+    """The part of an image's pixels that windows see that make another."""
     if o.get("unfolded") or any(times != [1, 1] for times in o.get("enlarged") or ()):
         return 1.0
-    return _seen(stored_window(o["window"]), stored_image(o["image"]), stored_image(o["out"]))
+    return _seen(stored_window(o["window"]), stored_image(o["image"]), made)
 
 
 def _seen(window: Window, image: Image, out: Image) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.reference import arithmetic as arith
 from tilewright.targets.atlas.kernels import references_images as library
+from tilewright.targets.atlas.kernels.convolution_pooling import IMAGE
 from tilewright.targets.atlas.kernels.images import SIDE, Image, round_up
 from tilewright.targets.atlas.model.kernel_options_images import (
     ChainOptions,
@@ -44,6 +45,7 @@ from tilewright.targets.atlas.model.references_steps import (
     row_total,
     times,
 )
+from tilewright.targets.atlas.model.typed_options import needed
 from tilewright.targets.atlas.profile import Profile
 
 Operands = Mapping[str, Codes]
@@ -66,20 +68,30 @@ def conv2d(profile: Profile, o: ConvolutionOptions, operands: Operands) -> dict[
     for name in ("added", "gate"):
         image = o[name]
         rows += [] if image is None else [_last(image, operands[name])]
+    pool = layer.plan and layer.plan.pool
+    if pool is not None:
+        layer = replace(layer, out=replace(layer.out, dtype="bf16"))  # before it is rounded
     exact = library.conv2d(layer, o["unfolded"]).exact
     given = [_last(one, operands[f"x{k}"]) for k, one in enumerate(o["images"])]
     given = given or [_last(o["image"], operands["x"])]
-    return _given(o["out"], exact(profile, *given, operands["w"], *rows))
+    y = exact(profile, *given, operands["w"], *rows)
+    if pool is None:
+        return _given(o["out"], y)
+    found = _given(needed(o["pooled"], "pooled"), library.largest_side_by_side(pool, y))
+    if pool.kept:
+        found[IMAGE] = _given(o["out"], fp8(profile, y))["out"]
+    return found
 
 
 def chain(profile: Profile, o: ChainOptions, operands: Operands) -> dict[str, Codes]:
     """Convolutions one after the other, each of what the one before it has stored."""
-    given = {n: x for n, x in operands.items() if n.startswith("x")}
+    given, found = {n: x for n, x in operands.items() if n.startswith("x")}, dict[str, Codes]()
     for k, part in enumerate(parts_of(o)):
         own = {n: operands[f"{n}{k}"] for n in ("w", "scale", "bias") if f"{n}{k}" in operands}
         own |= {} if part["added"] is None else {"added": operands["added"]}
-        given = {"x": conv2d(profile, part, {**given, **own})["out"]}
-    return {"out": given["x"]}
+        found = conv2d(profile, part, {**given, **own})
+        given = {"x": found["out"]}
+    return found
 
 
 def pool(profile: Profile, o: PoolOptions, operands: Operands) -> dict[str, Codes]:

@@ -33,10 +33,14 @@ def value_graph(parts: Parts, program: LaunchProgram) -> ValueGraph:
         names = {parameter: tensor.name for parameter, tensor in operands.items()}
         out = call.output
         graph.operations.append(
-            Operation(call.name, call.kernel, names, out.name, call.all_options())
-        )
-        if out.scale is not None and out.layout.dtype == "fp8":
-            graph.scales[out.name] = out.scale.scale()
+            Operation(
+                call.name, call.kernel, names, out.name, call.all_options(),
+                {role: one.name for role, one in call.others.items()},
+            )
+        )  # fmt: skip
+        for one in call.results.values():
+            if one.scale is not None and one.layout.dtype == "fp8":
+                graph.scales[one.name] = one.scale.scale()
     for row in parts.lowered.inputs:
         graph.ports[parts.port_of[row.tensor]] = row.tensor.name
     for value, tensor in parts.lowered.outputs.items():

@@ -22,6 +22,7 @@ from tilewright.targets.atlas.model.kernel_options_images import (
     PoolOptions,
     ResampleOptions,
     mean_of,
+    needed_pixels,
     parts_of,
     stored_image,
     stored_window,
@@ -58,17 +59,22 @@ def conv2d(o: ConvolutionOptions, function: Function) -> Counts:
         stored_window(o["window"]),
     )
     deep = _tiles(window.height * window.width * image.channels // o["groups"])
-    rows, wide = _pixels(out), _tiles(out.channels)
+    rows, wide = _pixels(needed_pixels(o)), _tiles(out.channels)
     after = o["scale"] + o["bias"] + _multiplies(o["factor"], out)
     after += _activation(o["activation"], function)
     after += 0 if o["added"] is None else 1 + (not in_register(1 / o["share"]))
+    casts, joins = rows * (out.dtype == "fp8"), 0.0
+    if o["pooled"] is not None:  # every pixel of a window but one is compared with others
+        windows = _pixels(stored_image(o["pooled"]))
+        seen = _pixels(needed_pixels({**o, "kept": False}))
+        casts, joins = windows + rows * o["kept"], max(0.0, seen - windows)
     gated = 0.0 if o["gate"] is None else (image.batch or 1) * deep * wide  # tiles of filters
     return {
         "products": max(rows * deep * wide, deep * wide, rows * wide) + gated,
         "sums": rows * wide + gated,
         "operand_tiles": deep * min(rows, wide),
-        "tiles": rows * wide * after,
-        "casts": rows * wide * (out.dtype == "fp8") + gated,
+        "tiles": rows * wide * after + joins * wide,
+        "casts": casts * wide + gated,
     }
 
 

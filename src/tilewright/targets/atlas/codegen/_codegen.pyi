@@ -13,7 +13,7 @@ def list_schedule(
     held: _Held,
     reserved: list[int],
     pinned: list[tuple[int, int]],
-    limits: tuple[int, int, int, int, bool, bool, int],
+    limits: tuple[int, int, int, int, int, bool, bool, int],
     reserves: list[tuple[int, int]],
 ) -> (
     tuple[

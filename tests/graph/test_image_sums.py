@@ -48,7 +48,10 @@ def test_residual_blocks(seed, profile):
     x = [net.relu, net.silu, lambda sum_: sum_ * 0.5, lambda sum_: sum_][seed % 4](x + y)
     one, other = (net.conv2d(x, 33, 3, name, stride=2, padding=1) for name in ("one", "other"))
     net.output("y", net.conv2d(one + other, 9, 3, "last", padding=1))
-    assert kernels_of(net.build(), profile, 0.97) == ["conv2d"] * 5
+    found = kernels_of(net.build(), profile, 0.97)
+    sums = found.count("combine")  # on atlas-v0 what is added may lack room beside the filters
+    assert [kernel for kernel in found if kernel != "combine"] == ["conv2d"] * 5
+    assert sums <= (profile == "atlas-v0" and channels > 32)
 
 
 @pytest.mark.parametrize("profile", ["atlas-v0", "atlas-v1"])

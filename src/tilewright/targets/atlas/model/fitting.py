@@ -72,7 +72,7 @@ def fit(
         ]
         if waiting:
             staged.add(_stage(program, waiting))
-            search = _Search(program, profile)
+            search = search.again()
             continue
         made, lacking = search.generator.lower(places, search.short)
         if not lacking:
@@ -85,7 +85,7 @@ def fit(
         except LaunchRefused as refused:
             if not cut_smaller(program.launches[refused.launch]):
                 raise
-            search = _Search(program, profile)
+            search = search.again()
 
 
 @dataclass
@@ -100,6 +100,12 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.generator = Generator(self.profile, self.program.launches, self.program.layer_loops)
+
+    def again(self) -> _Search:
+        """A search from the beginning, for a program that has changed, which knows what was made."""
+        search = _Search(self.program, self.profile)
+        search.generator.traces, search.generator.made = self.generator.traces, self.generator.made
+        return search
 
     def ask(self, index: int, lack: int, places: BufferAssignment) -> None:
         """The next step for a call that lacks so many bytes."""

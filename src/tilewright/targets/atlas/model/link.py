@@ -148,8 +148,10 @@ class Generator:
     ) -> KernelCode | Pending | Lacking:
         """A call at its places, or what it lacks; computed once for the same places."""
         places = tuple(placement.tensors.items())
+        call = self.calls[index]
         key = (
-            index,
+            call,
+            repr(call.options),  # calls that lack room are cut in another way
             short,
             places,
             placement.constants,
@@ -161,7 +163,7 @@ class Generator:
             joins,
         )
         if key not in self.made:
-            call, short = self.calls[index], short or self._has_all(placement)
+            short = short or self._has_all(placement)
             source = Source(call.kernel, call.options, placement, self.profile, short)
             self.made[key] = stored(source, lambda: lower_launch(source, self.traces), joins)
         return self.made[key]

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tw
 from frontend.aten_checks import Calls, Many, check
+from tilewright.errors import TilewrightError
 from tilewright.frontend.pt2 import read_pt2
 from tilewright.frontend.torch import import_module, to_numpy
 from tilewright.reference.executor import run
@@ -331,3 +333,65 @@ def test_rounding_to_places(tmp_path: Path) -> None:
         "none": lambda x: x.round(decimals=0),
     }
     check(calls, (numbers(6, 5),), tmp_path)
+
+
+class Called(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+UNMAPPED = {
+    "linalg_inv.default": (torch.linalg.inv, lambda a: a),
+    "linalg_det.default": (torch.linalg.det, lambda a: a.sum()),
+    "linalg_solve.default": (lambda x: torch.linalg.solve(x, x), lambda a, b, left=True: a + b),
+    "linalg_svd.default": (
+        lambda x: torch.linalg.svd(x)[1],
+        lambda a, full_matrices=True, driver=None: (a, a[0], a),
+    ),
+    "linalg_cholesky.default": (torch.linalg.cholesky, lambda a, upper=False: a),
+    "lgamma.default": (torch.lgamma, torch.abs),
+    "digamma.default": (torch.digamma, torch.abs),
+    "erfinv.default": (torch.erfinv, torch.abs),
+    "i0.default": (torch.i0, torch.abs),
+    "special_bessel_j0.default": (torch.special.bessel_j0, torch.abs),
+}
+
+
+@pytest.mark.parametrize("name", UNMAPPED)
+def test_hints_name_the_call_that_can_be_replaced(name: str, tmp_path) -> None:
+    """What the model calls, not what torch makes of it; and what the hint says to do helps."""
+    called, instead = UNMAPPED[name]
+    x = torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
+    program = torch.export.export(Called(called).eval(), (x,))
+    torch.export.save(program, tmp_path / "model.pt2")
+    for source in ((program,), (str(tmp_path / "model.pt2"),), (Called(called).eval(), x)):
+        with pytest.raises(TilewrightError) as caught:
+            tw.compile(*source)
+        assert caught.value.code == "TW6101" and f"aten.{name} has no" in caught.value.message
+        assert f"{{torch.ops.aten.{name}: function}}" in (caught.value.hint or "")
+    operation, _, overload = name.partition(".")
+    table = {getattr(getattr(torch.ops.aten, operation), overload): instead}
+    assert tw.compile(program.run_decompositions(table)).model.ports
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian", "logcumsumexp", "trapz", "renorm"])
+def test_hints_that_send_to_torch_are_true(name: str, tmp_path) -> None:
+    more = {"logcumsumexp": (1,), "renorm": (2, 0, 1.0)}.get(name, ())
+    model = Called(lambda x: getattr(torch, name)(x, *more)).eval()
+    for spoiled in (False, True):
+        x = torch.randn(5, 7, generator=torch.Generator().manual_seed(2)) * 3
+        if spoiled and name not in ("renorm", "trapz"):  # these stay on the device
+            x[2, 3] = float("nan")
+        program = torch.export.export(model, (x,))
+        torch.export.save(program, tmp_path / "model.pt2")
+        with pytest.raises(TilewrightError) as caught:
+            tw.compile(str(tmp_path / "model.pt2"))
+        assert "torch.export.load" in (caught.value.hint or "")
+        found = tw.compile(torch.export.load(tmp_path / "model.pt2"))(x.numpy())
+        assert np.allclose(np.asarray(found), model(x).numpy(), 1e-2, 1e-2, equal_nan=True)

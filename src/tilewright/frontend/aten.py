@@ -104,7 +104,7 @@ def import_graph(graph: ExportedGraph) -> Imported:
     parts = without_complex(graph, nodes)
     if parts is not nodes:  # products with a part that nobody reads
         nodes = live_nodes(graph, parts)
-    check_targets(nodes, graph.live)
+    check_targets(nodes, graph)
     return GraphImporter(graph).run(nodes)
 
 
@@ -158,18 +158,37 @@ PAD = "run the layer on the padded input, and mask what lies behind the ends"
 DRAW_OUTSIDE = "a compiled model gives the same outputs for the same inputs: draw them outside and pass them in"
 
 
+# Calls that torch has no simpler ones for, besides those whose names begin like this.
+WHOLE = frozenset(
+    ["lgamma", "mvlgamma", "digamma", "polygamma", "erfinv", "i0", "geqrf", "ormqr", "cholesky_solve",
+     "cholesky_inverse", "lu_unpack", "triangular_solve", "logdet", "slogdet", "igamma", "igammac"]
+)  # fmt: skip
+WHOLE_LIBRARIES = ("linalg_", "_linalg_", "special_", "_fft_")
+
+
 def _own_function(target: str) -> str:
     return (
-        f"give the exported program, with a function of simpler calls in its place: "
-        f"program.run_decompositions({{torch.ops.{target}: function}})"
+        f"compute it outside and pass it in, or give the exported program with a function of simpler "
+        f"calls in its place: program.run_decompositions({{torch.ops.{target}: function}})"
     )
 
 
-def check_targets(nodes: Sequence[Node], live: bool) -> None:
-    """Refuse what has no mapping, every kind of call once, before anything is built.
+def _unmapped(node: Node, graph: ExportedGraph) -> TilewrightError:
+    """A call that is not in the table. The model's own call is what can be replaced, not what torch
+    made of it."""
+    called = graph.written.get(node.name, node.target)
+    name = called.partition(".")[2].partition(".")[0]
+    if graph.live:
+        nor = "" if called == node.target else f", nor has {node.target}, which torch makes of it"
+        why = f"{called} has no mapping{nor or ', and torch does not break it up'}"
+        return node.error("TW6101", why, _own_function(called))
+    whole = name in WHOLE or name.startswith(WHOLE_LIBRARIES)
+    hint = _own_function(called) if whole else LOAD_WITH_TORCH
+    return node.error("TW6101", f"{called} has no mapping", hint)
 
-    live: torch was there and has broken up what it can
-    """
+
+def check_targets(nodes: Sequence[Node], graph: ExportedGraph) -> None:
+    """Refuse what has no mapping, every kind of call once, before anything is built."""
     errors: dict[str, TilewrightError] = {}
     for node in nodes:
         if node.target in TARGETS or node.target in errors or is_number_call(node.target):
@@ -186,11 +205,7 @@ def check_targets(nodes: Sequence[Node], live: bool) -> None:
         elif name in RANDOM:
             error = node.error("TW6101", f"{node.target} draws random numbers", DRAW_OUTSIDE)
         else:
-            error = node.error(
-                "TW6101",
-                f"{node.target} has no mapping{', and torch does not break it up' if live else ''}",
-                _own_function(node.target) if live else LOAD_WITH_TORCH,
-            )
+            error = _unmapped(node, graph)
         errors[node.target] = error
     _raise_all(errors)
 

@@ -151,7 +151,8 @@ class ExportedGraph:
     model's name of a buffer to the value it holds afterwards. An output is a value or a number.
     `live`: torch was there, and what it can break up is in pieces. `parameters`: the values among the
     weights that no model changes, where the file tells. `unknown`: sizes of values that
-    torch says data decides, with their symbols (`aten_sizes`).
+    torch says data decides, with their symbols (`aten_sizes`). `written`: calls of the model by the names
+    of those that torch made of them.
     """
 
     source: str
@@ -166,6 +167,7 @@ class ExportedGraph:
     live: bool = False
     parameters: set[str] = field(default_factory=set)
     unknown: dict[str, tuple[int | str, ...]] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
 
 
 _SYMBOL = re.compile(r"Symbol\('([^']+)'[^()]*\)")  # as sympy writes one out

@@ -196,7 +196,26 @@ def import_program(program: ExportedProgram, source: str = "ExportedProgram") ->
             return import_graph(graph_of(program, source))
         except TilewrightError:
             raise export_error(error, source) from error
-    return import_graph(graph_of(functional, source))
+    graph = graph_of(functional, source)
+    graph.written = _written_calls(program, functional)
+    return import_graph(graph)
+
+
+def _written_calls(program: ExportedProgram, functional: ExportedProgram) -> dict[str, str]:
+    """The model's call that each node of the functional program comes from."""
+    calls = {
+        node.name: str(node.target)
+        for node in program.graph.nodes
+        if hasattr(node.target, "_schema")
+    }
+    found = {}
+    for node in functional.graph.nodes:
+        origin = next(iter(node.meta.get("from_node") or ()), None)
+        while origin is not None and origin.from_node:
+            origin = origin.from_node[0]
+        if origin is not None and origin.name in calls:
+            found[node.name] = calls[origin.name]
+    return found
 
 
 def _known_calls(torch: Any, program: ExportedProgram) -> ExportedProgram:

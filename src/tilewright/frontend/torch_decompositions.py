@@ -1,4 +1,4 @@
-"""Calls that torch itself does not take apart, in simpler ones: bilinear layers and bags of rows."""
+"""Calls that torch itself does not take apart, in simpler ones: bilinear layers, bags of rows, medians."""
 
 from __future__ import annotations
 
@@ -56,7 +56,29 @@ def own_decompositions(torch: Any) -> dict[Any, Callable[..., Any]]:
         empty = torch.zeros_like(offsets)
         return result, empty, empty, empty
 
+    def median(x: Any) -> Any:
+        """The lower of the two in the middle; NaN if there is one, which sorting brings to the end."""
+        line = x.reshape(-1).sort()[0]
+        return torch.where(line[-1].isnan(), line[-1], line[(line.shape[0] - 1) // 2])
+
+    def nanmedian(x: Any) -> Any:
+        """The same of what is no NaN."""
+        line = x.reshape(-1).sort()[0]
+        numbers = (~line.isnan()).sum().reshape(1)
+        return line.gather(0, ((numbers - 1) // 2).clamp(min=0)).reshape(())
+
+    def logcumsumexp(x: Any, dim: int) -> Any:
+        """log(sum(exp)) of what comes before every element, with the largest of it taken out."""
+        line = x.movedim(dim, -1)
+        size = line.shape[-1]
+        seen = torch.arange(size).unsqueeze(1) >= torch.arange(size)
+        parts = torch.where(seen, line.unsqueeze(-2), float("-inf"))
+        return parts.logsumexp(-1).movedim(-1, dim)
+
     return {
+        aten.median.default: median,
+        aten.nanmedian.default: nanmedian,
+        aten.logcumsumexp.default: logcumsumexp,
         aten._trilinear.default: trilinear,
         aten._embedding_bag.default: embedding_bag,
         aten._embedding_bag_forward_only.default: embedding_bag,

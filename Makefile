@@ -25,7 +25,7 @@ test: lint types lit unit
 frameworks: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 jax==0.10.2 flax==0.12.8 \
 	  transformers==5.22.2 onnxruntime==1.31.1
-	$(BIN)/pytest -n 2 --dist loadfile tests/frontend/test_torch.py tests/frontend/test_torch_device.py \
+	$(BIN)/pytest -n 2 --dist loadfile tests/frontend/test_torch.py tests/frontend/test_torch_device.py tests/frontend/test_torch_plain.py \
 	  tests/frontend/test_jax.py tests/frontend/test_same_models.py \
 	  tests/frontend/test_aten_calls.py tests/frontend/test_first_ten_minutes.py \
 	  tests/frontend/test_random_models.py \

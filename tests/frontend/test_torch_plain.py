@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from tilewright.dialects.printing import print_module
 from tilewright.frontend import torch as live
 from tilewright.frontend.imported import Imported
+from tilewright.frontend.pt2 import read_pt2
 from tilewright.frontend.torch import import_module, import_program, to_numpy
 from tilewright.frontend.torch_plain import is_plain
 from tilewright.reference.executor import run
@@ -199,3 +201,38 @@ def test_sizes_that_may_change_are_left_to_torch() -> None:
 
     program = torch.export.export(Twice(), (torch.ones(4, 5),), dynamic_shapes=dynamic)
     assert not is_plain(torch, program)
+
+
+class Dropped(torch.nn.Module):
+    """Writes to what a dropout that does nothing gave: to the tensor itself."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.linear = way, torch.nn.Linear(6, 6)
+        self.dropout, self.relu = torch.nn.Dropout(0.1), torch.nn.ReLU(inplace=True)
+
+    def forward(self, x: Any) -> Any:
+        y = self.linear(x)
+        z = self.dropout(y)
+        if self.way == "result":
+            y.relu_()
+            return z
+        self.relu(z[1:] if self.way == "part" else z)
+        return y if self.way == "source" else y + z
+
+
+@pytest.mark.parametrize("way", ["result", "source", "both", "part"])
+def test_dropouts_that_do_nothing_give_the_tensor_itself(way: str, tmp_path: Path) -> None:
+    model, x = Dropped(way).eval(), torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
+    wanted = model(x.clone()).detach().numpy()
+    program = torch.export.export(model, (x,))
+    before = [str(node.target) for node in program.graph.nodes]
+    (live,) = run(
+        import_program(program).module, [x.numpy()], weights=import_program(program).weights
+    )
+    assert np.allclose(live, wanted, 1e-5, 1e-5) and np.abs(wanted).max() > 0.1
+    assert [str(node.target) for node in program.graph.nodes] == before
+    torch.export.save(program, tmp_path / "model.pt2")
+    saved = read_pt2(tmp_path / "model.pt2")
+    (found,) = run(saved.module, [x.numpy()], weights=saved.weights)
+    assert np.allclose(found, wanted, 1e-5, 1e-5)

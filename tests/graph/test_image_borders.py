@@ -7,11 +7,14 @@ import pytest
 from test_image_pools import halved_and_doubled, one_after_the_other, steps, verified
 
 from tilewright.frontend.builder import ModelBuilder
+from tilewright.model.capture import capture
+from tilewright.model.simplify import simplify
 from tilewright.runtime.verify import verify
 from tilewright.targets.atlas.kernels.arrangements import read, written
 from tilewright.targets.atlas.kernels.images import Image
 from tilewright.targets.atlas.model import image_bands, image_borders
 from tilewright.targets.atlas.model.compiler import compile_model
+from tilewright.targets.atlas.model.image_plan import plan_images
 from tilewright.targets.atlas.profile import load_profile
 
 V1 = load_profile("atlas-v1")
@@ -89,3 +92,15 @@ def test_border_as_text():
     with pytest.raises(ValueError, match="tiles of border"):
         read({**written(image), "seen": [1, 2]})
     assert np.array_equal(image.restored(image.arranged(np.ones(image.shape, np.uint8))), np.ones(image.shape))  # fmt: skip
+
+
+def test_who_reads_an_image_may_be_far_behind_it():
+    """As many ways from the image to the end as two to the number of sums, in a long network."""
+    net = ModelBuilder("far", seed=5)
+    y = net.conv2d(net.input("x", (1, 3, 8, 8)), 8, 3, "conv", padding=1)
+    y = net.reshape(net.transpose(y, (0, 2, 3, 1)), (1, 64, 8))
+    for _ in range(400):
+        y = net.binary("elementwise_add", net.unary("elementwise_tanh", y), y)
+    net.output("y", net.linear(y, 5, "head"))
+    graph = capture(simplify(net.build()))
+    assert image_borders.seen_borders(plan_images(graph, V1, True, {})) is not None

@@ -42,7 +42,7 @@ from tilewright.frontend.imported import Array, Imported
 from tilewright.frontend.torch_decompositions import own_decompositions
 from tilewright.frontend.torch_eager import check_runs
 from tilewright.frontend.torch_outputs import plain_outputs, writes_parameters
-from tilewright.frontend.torch_plain import has_complex, is_getitem, is_plain
+from tilewright.frontend.torch_plain import has_complex, is_getitem, is_plain, without_dropout
 
 # torch may be missing, and this file has its name: its types are written as Any.
 Module = Any
@@ -190,7 +190,8 @@ def import_program(program: ExportedProgram, source: str = "ExportedProgram") ->
             return import_graph(graph_of(program, source))
     try:
         with torch.no_grad(), quiet():
-            functional = _known_calls(torch, program.run_decompositions({}))
+            whole = without_dropout(torch, program)
+            functional = _known_calls(torch, whole.run_decompositions({}))
     except Exception as error:
         try:  # torch loses count of sizes where a mask is used twice; many programs need no more
             return import_graph(graph_of(program, source))

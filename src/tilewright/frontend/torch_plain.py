@@ -7,6 +7,7 @@ longer than exporting them.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from tilewright.frontend.aten import IGNORED, is_mapped
@@ -70,3 +71,40 @@ def is_plain(torch: Any, program: ExportedProgram) -> bool:
         if str(node.target) not in IGNORED and not is_mapped(f"aten.{name}.{overload}"):
             return False
     return True
+
+
+def without_dropout(torch: Any, program: ExportedProgram) -> ExportedProgram:
+    """The program with tensors in place of dropouts that do nothing, if any call writes in place.
+
+    Such a dropout gives the tensor itself, and who writes to the one writes to the other; torch makes
+    a program functional as if it were a copy.
+    """
+    calls = [node for node in program.graph.nodes if hasattr(node.target, "_schema")]
+    if not any(node.target._schema.is_mutable for node in calls):
+        return program
+    if not any(_does_nothing(node) for node in calls):
+        return program
+    module = copy.deepcopy(program.graph_module)
+    for node in list(module.graph.nodes):
+        if _does_nothing(node):
+            node.replace_all_uses_with(
+                node.args[0], delete_user_cb=lambda user: user.op != "output"
+            )
+            if node.users:  # the result of the model, as it is at the end
+                next(iter(node.users)).prepend(node)
+            else:
+                module.graph.erase_node(node)
+    changed = copy.copy(program)
+    changed._graph_module = module
+    return changed
+
+
+DROPOUTS = ("aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default")
+
+
+def _does_nothing(node: Any) -> bool:
+    """Whether a node is a dropout of a model that is not trained."""
+    if str(node.target) not in DROPOUTS:
+        return False
+    train = node.args[2] if len(node.args) > 2 else node.kwargs.get("train")
+    return train is False

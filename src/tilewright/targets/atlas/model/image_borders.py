@@ -8,7 +8,7 @@ convolutions it is known what they load; whoever else reads an image may look at
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.dialects.xdsl_api import SSAValue
@@ -35,11 +35,11 @@ def seen_borders(plan: ImagePlan) -> dict[SSAValue, Image]:
     for layer in layers:
         for x in dict.fromkeys(layer.inputs):
             readers.setdefault(x, []).append(layer)
-    own = _Layers(plan, {node for one in layers for node in one.nodes}, set(readers))
+    own = _only_read(plan, {node for one in layers for node in one.nodes}, set(readers))
     # Images that are stored alike stay so, for layers that are alike.
     every: dict[Image, list[Read] | None] = {}
     for value, image in plan.images.items():
-        reads = _all_reads(plan, readers[value], value) if own.only_read(value) else None
+        reads = _all_reads(plan, readers[value], value) if value in own else None
         known = every.setdefault(image, [])
         every[image] = None if reads is None or known is None else known + reads
     return {value: _with_seen(image, every[image]) for value, image in plan.images.items()}
@@ -60,29 +60,22 @@ def _all_reads(plan: ImagePlan, readers: list[Layer], value: SSAValue) -> list[R
     return found
 
 
-@dataclass(frozen=True)
-class _Layers:
-    """What operations and values belong to layers."""
+def _only_read(plan: ImagePlan, nodes: set[Node], values: set[SSAValue]) -> set[SSAValue]:
+    """The values that nobody but layers reads, as images or by what these are where they are. nodes,
+    values: of layers."""
+    graph = plan.graph
+    results = {result for _, result in graph.outputs}
+    found: set[SSAValue] = set()
 
-    plan: ImagePlan
-    nodes: set[Node]
-    values: set[SSAValue]
+    def is_for_layers(user: Node) -> bool:
+        made = user.result
+        return user in nodes or (made not in values and made in found and made in graph.users)
 
-    def only_read(self, value: SSAValue) -> bool:
-        """Whether nobody but layers reads a value."""
-        if any(value is result for _, result in self.plan.graph.outputs):
-            return False
-        return all(self._reads_for_layers(user) for user in self.plan.graph.users.get(value, ()))
-
-    def _reads_for_layers(self, node: Node) -> bool:
-        """Whether an operation is of a layer, or of what layers read as images where they are."""
-        if node in self.nodes:
-            return True
-        made = node.result
-        return made not in self.values and not self._unread(made) and self.only_read(made)
-
-    def _unread(self, value: SSAValue) -> bool:
-        return not self.plan.graph.users.get(value)
+    # Whoever reads a value comes behind it.
+    for value in [*(node.result for node in reversed(graph.nodes)), *values]:
+        if value not in results and all(map(is_for_layers, graph.users.get(value, ()))):
+            found.add(value)
+    return found
 
 
 def _tiles(image: Image, reads: list[Read]) -> tuple[int, ...]:
